@@ -8,8 +8,8 @@ use model::steps::{RequestSteps, Times};
 use model::{Change, Estimate, Evidence, LatencySummary, Level};
 
 /// Makes every number in the document finite. Optional numbers become absent. Rows, points and evidence are
-/// removed if their main number is not finite. Times and the number in flight are absent where another tool does not have
-/// them. All other numbers become zero.
+/// removed if their main number is not finite. Times are absent where nothing was observed, and the number in flight where another
+/// tool does not have it. All other numbers become zero.
 pub(crate) fn clean(document: &mut ResultDocument) {
     // Only what another tool measured has gaps of this kind.
     let unknown = if document.origin == Origin::Imported { absent } else { zero };
@@ -26,7 +26,7 @@ pub(crate) fn clean(document: &mut ResultDocument) {
     document.differences.retain_mut(clean_difference);
     document.comparison.retain_mut(clean_row);
     for curve in &mut document.curves {
-        curve.points.retain_mut(|point| clean_point(point, unknown));
+        curve.points.retain_mut(clean_point);
     }
     document.curves.retain(|curve| curve.points.len() > 1);
     for figure in document.beside.iter_mut().flat_map(|row| row.measured.iter_mut().chain(&mut row.published))
@@ -110,7 +110,7 @@ fn clean_operation(operation: &mut OperationResult, unknown: fn(&mut f64)) {
     unknown(&mut operation.concurrency);
     for summary in [&mut operation.response_ms, &mut operation.service_ms, &mut operation.lag_ms] {
         let LatencySummary { min, mean, p50, p90, p95, p99, p999, max, at_least: _ } = summary;
-        [min, mean, p50, p90, p95, p99, p999, max].into_iter().for_each(unknown);
+        [min, mean, p50, p90, p95, p99, p999, max].into_iter().for_each(absent);
     }
 }
 
@@ -122,10 +122,10 @@ fn clean_row(row: &mut ComparisonRow) -> bool {
     row.baseline.is_finite() && row.treatment.is_finite() && row.ratio.is_finite()
 }
 
-fn clean_point(point: &mut CurvePoint, unknown: fn(&mut f64)) -> bool {
+fn clean_point(point: &mut CurvePoint) -> bool {
     let CurvePoint { rate_per_s, bytes_per_s, mean_ms, p99_ms, .. } = point;
     [rate_per_s, bytes_per_s].into_iter().flatten().for_each(zero);
-    [mean_ms, p99_ms].into_iter().flatten().for_each(unknown);
+    [mean_ms, p99_ms].into_iter().flatten().for_each(absent);
     point.level.is_finite()
 }
 

@@ -202,8 +202,9 @@ fn moved(verdict: Verdict, by: usize) -> Verdict {
         Verdict::GeneratorBound { finding } => Verdict::GeneratorBound { finding: finding + by },
         Verdict::NotSaturated { carried } => Verdict::NotSaturated {
             carried: match carried {
-                UnsaturatedReason::AllThatUsersAsked { load, rate_per_s, mean_ms, finding } => {
-                    UnsaturatedReason::AllThatUsersAsked { load, rate_per_s, mean_ms, finding: finding + by }
+                UnsaturatedReason::AllThatUsersAsked { load, rate_per_s, mean_ms, is_bound, finding } => {
+                    let finding = finding + by;
+                    UnsaturatedReason::AllThatUsersAsked { load, rate_per_s, mean_ms, is_bound, finding }
                 }
                 UnsaturatedReason::StillGrowing { finding } => {
                     UnsaturatedReason::StillGrowing { finding: finding + by }

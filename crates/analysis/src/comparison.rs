@@ -82,7 +82,9 @@ fn row(
         }
     };
     // Without pairs, the ratio of the medians is used, unless the divisor is zero.
-    let is_bound = baseline.iter().chain(treatment).any(|trial| is_bound(trial, name));
+    let [baseline_is_bound, treatment_is_bound] =
+        [baseline, treatment].map(|of| of.iter().any(|trial| is_bound(trial, name)));
+    let is_bound = baseline_is_bound || treatment_is_bound;
     let ratio = match ratio {
         Some(ratio) if is_bound => Ratio {
             interval: None,
@@ -118,6 +120,8 @@ fn row(
         higher_is_better,
         baseline: baseline_median,
         treatment: treatment_median,
+        baseline_is_bound,
+        treatment_is_bound,
         ratio: ratio.value,
         low: ratio.interval.map(|(low, _)| low),
         high: ratio.interval.map(|(_, high)| high),

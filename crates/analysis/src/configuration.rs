@@ -1,6 +1,6 @@
 //! Trials of the same treatment combined, and the metrics of their comparison.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::neighbour::NeighbourRate;
 use model::result::{Configuration, PhaseTime, TreatmentResult, TrialResult};
@@ -77,7 +77,7 @@ pub fn metric(trial: &TrialResult, name: &str) -> Option<f64> {
     if let Some(part) = name.strip_prefix("response_ms.") {
         let beyond = whole.judged() as f64 * 0.001;
         let enough = whole.judged() > 0 && (part != "p999" || beyond >= SAMPLES_BEYOND);
-        return whole.response_ms.part(part).filter(|_| enough);
+        return whole.response_ms.part(part).filter(|value| enough && value.is_finite());
     }
     match name {
         "rate_per_s" => Some(whole.rate_per_s),
@@ -180,19 +180,27 @@ pub(crate) fn levels(study: &Study, groups: &[Group], group: &Group) -> Vec<Chan
 pub(crate) fn summary(treatment: TreatmentResult, members: &[&TrialResult]) -> Configuration {
     let mut medians = BTreeMap::new();
     let mut spreads = BTreeMap::new();
+    let mut at_least = BTreeSet::new();
     for (name, _) in metrics(members) {
         let values: Vec<f64> = members.iter().filter_map(|trial| metric(trial, &name)).collect();
         let Some(median) = median(&values) else { continue };
+        if members.iter().any(|trial| is_bound(trial, &name)) {
+            at_least.insert(name.clone());
+        }
         let highest = values.iter().copied().fold(f64::MIN, f64::max);
         let lowest = values.iter().copied().fold(f64::MAX, f64::min);
         let spread = if median > 0.0 { 0.5 * (highest - lowest) / median } else { 0.0 };
         medians.insert(name.clone(), median);
         spreads.insert(name, spread);
     }
+    let derived = members.iter().flat_map(|trial| &trial.derived);
+    let bounds = derived.filter(|of| of.response_ms.at_least.has("mean"));
+    at_least.extend(bounds.map(|of| format!("derived_ms.{}", of.name)));
     Configuration {
         treatment,
         trials: members.iter().map(|trial| trial.trial.clone()).collect(),
         medians,
+        at_least,
         spreads,
         derived_ms: derived_ms(members),
         phases: phases(members),

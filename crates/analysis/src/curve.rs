@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 
+use hdrhistogram::Histogram;
 use model::finding::Levels;
 use model::result::{Curve, CurvePoint, OperationResult, ResultDocument, TrialResult};
 use model::run::WorkloadTraits;
-use model::{Estimate, Evidence, Interval, Level, Profile, SettingPath, Shape, Study, Unit, quantity};
+use model::study::new_histogram;
+use model::{
+    Estimate, Evidence, Interval, Level, Profile, SettingPath, Shape, Statistics, Study, Unit, quantity,
+};
 
 use crate::configuration::Group;
 use crate::measured::Measured;
@@ -51,7 +55,8 @@ pub(crate) fn first_gain(curve: &Curve) -> Option<Gain> {
     gain_between(curve, before, after)
 }
 
-fn gain_between(curve: &Curve, before: &CurvePoint, after: &CurvePoint) -> Option<Gain> {
+/// The effect of a load increase on throughput.
+pub(crate) fn gain_between(curve: &Curve, before: &CurvePoint, after: &CurvePoint) -> Option<Gain> {
     let more = after.level / before.level;
     let gained = after.rate_per_s[0] / before.rate_per_s[0];
     let elasticity = gained.ln() / more.ln();
@@ -207,6 +212,7 @@ fn point(place: &Place, trials: &[TrialResult], operation: Option<&str>) -> Opti
     let of = |value: fn(&OperationResult) -> f64| {
         median_and_range(&done.iter().copied().map(value).collect::<Vec<_>>())
     };
+    let at_least = done.iter().fold(Statistics::NONE, |sum, done| sum.or(done.response_ms.at_least));
     Some(CurvePoint {
         level: place.number,
         label: place.label.clone(),
@@ -215,28 +221,39 @@ fn point(place: &Place, trials: &[TrialResult], operation: Option<&str>) -> Opti
         bytes_per_s: of(|done| done.bytes_per_s),
         mean_ms: of(|done| done.response_ms.mean),
         p99_ms: of(|done| done.response_ms.p99),
+        at_least: bounds_of_point(|part| at_least.has(part)),
     })
 }
 
-/// Median, smallest, largest; zeros without values.
+/// The bounds among the times that a point has.
+fn bounds_of_point(is_bound: impl Fn(&str) -> bool) -> Statistics {
+    let mut bounds = Statistics::NONE;
+    ["mean", "p99"].into_iter().filter(|part| is_bound(part)).for_each(|part| bounds.add(part));
+    bounds
+}
+
+/// Median, smallest, largest of the known values; NaN without any.
 fn median_and_range(values: &[f64]) -> [f64; 3] {
-    match median(values) {
+    let known: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    match median(&known) {
         Some(median) => [
             median,
-            values.iter().copied().fold(f64::INFINITY, f64::min),
-            values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            known.iter().copied().fold(f64::INFINITY, f64::min),
+            known.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         ],
-        None => [0.0; 3],
+        None => [f64::NAN; 3],
     }
 }
 
-/// The results of one run at one load step.
-#[derive(Clone, Copy, Default)]
+/// The results of one run at one load step. Times are NaN where no operation of the step has one.
+#[derive(Clone, Copy)]
 struct Step {
     rate_per_s: f64,
     bytes_per_s: f64,
     mean_ms: f64,
     p99_ms: f64,
+    /// Whether the times are only lower bounds.
+    is_bound: bool,
 }
 
 /// The curve over the load within the runs of one configuration; none without load steps.
@@ -256,8 +273,18 @@ fn steps(study: &Study, group: &Group, several: bool) -> Option<Curve> {
         for interval in of_load.filter(|i| i.load > 0.0 && i.load.is_finite()) {
             by_load.entry(interval.load.to_bits()).or_default().push(interval);
         }
+        // What was due in the last step and ended after the measured time is among its times.
+        let last = measured.intervals().max_by(|a, b| a.end_s.total_cmp(&b.end_s)).map(|i| i.load.to_bits());
         for (load, intervals) in by_load {
-            levels.entry(load).or_default().push(step(&intervals));
+            let later = match last == Some(load) {
+                true => measured.later_intervals().collect(),
+                false => Vec::new(),
+            };
+            levels.entry(load).or_default().push(step(
+                &intervals,
+                &later,
+                &unanswered(&measured, &intervals),
+            ));
         }
     }
     if levels.len() < 2 {
@@ -276,6 +303,7 @@ fn steps(study: &Study, group: &Group, several: bool) -> Option<Curve> {
                 bytes_per_s: of(|step| step.bytes_per_s),
                 mean_ms: of(|step| step.mean_ms),
                 p99_ms: of(|step| step.p99_ms),
+                at_least: bounds_of_point(|_| steps.iter().any(|step| step.is_bound)),
             }
         })
         .collect();
@@ -283,10 +311,47 @@ fn steps(study: &Study, group: &Group, several: bool) -> Option<Curve> {
     Some(Curve { factor: STEPS.into(), series, operation: None, points })
 }
 
-/// One load step of a run. If it has at least three intervals, the first one is omitted, because it includes
-/// the load change. The 99th percentile is the median over the intervals, because a run has only one
-/// histogram for all steps.
-fn step(intervals: &[&Interval]) -> Step {
+/// The times that the operations had that were due in these intervals and never ended: nanoseconds. They were waited
+/// for until the end of the record; those that were never sent only until the load ended.
+fn unanswered(measured: &Measured, intervals: &[&Interval]) -> Histogram<u64> {
+    let record = measured.record;
+    let wait_end_s = record.intervals.iter().map(|interval| interval.end_s).fold(measured.end_s, f64::max);
+    let is_due_here = |waited_ns: u64, until_s: f64| {
+        let due_s = until_s - waited_ns as f64 / 1e9;
+        intervals.iter().any(|one| {
+            // Before the first interval there is only the start of the load.
+            due_s < one.end_s && (due_s >= one.begin_s || one.begin_s <= measured.begin_s)
+        })
+    };
+    let mut times = new_histogram();
+    for (name, of) in &record.histograms {
+        let is_of_load =
+            !measured.is_supporting(name) && !record.run.traits.derived.iter().any(|derived| derived == name);
+        let Some(censored) = of.censored.as_deref().filter(|_| is_of_load) else { continue };
+        // Those that were sent have a service time, too. They were due before the others.
+        let mut sent = censored.service.len();
+        let values: Vec<(u64, u64)> = (censored.response.iter_recorded())
+            .map(|of| (censored.response.lowest_equivalent(of.value_iterated_to()), of.count_at_value()))
+            .collect();
+        for (waited_ns, count) in values.into_iter().rev() {
+            let of_sent = count.min(sent);
+            sent -= of_sent;
+            for (part, until_s) in [(of_sent, wait_end_s), (count - of_sent, measured.end_s)] {
+                if is_due_here(waited_ns, until_s) {
+                    // Only a histogram with a fixed size can fail, and this one grows.
+                    let _ = times.record_n(waited_ns, part);
+                }
+            }
+        }
+    }
+    times
+}
+
+/// One load step of a run. If it has at least three intervals, the first one is omitted from the rates, because it includes
+/// the load change. The 99th percentile is the median over the intervals, because a run has only one histogram for all steps.
+/// `later` are intervals after the measured time whose operations belong to the step, and `unanswered` the times that those
+/// had that never ended: with them, the times are lower bounds.
+fn step(intervals: &[&Interval], later: &[&Interval], unanswered: &Histogram<u64>) -> Step {
     let mut begins: Vec<f64> = intervals.iter().map(|interval| interval.begin_s).collect();
     begins.sort_by(f64::total_cmp);
     begins.dedup();
@@ -295,16 +360,30 @@ fn step(intervals: &[&Interval]) -> Step {
     let length_s = begins.iter().filter(|begin| **begin >= from).fold(0.0, |sum, begin| {
         sum + kept.iter().find(|i| i.begin_s == *begin).map_or(0.0, |i| i.length_s())
     });
-    let mut step = Step::default();
-    let mut completed = 0.0;
+    let (mut rate_per_s, mut bytes_per_s) = (0.0, 0.0);
     for interval in &kept {
-        step.rate_per_s += interval.completed.saturating_sub(interval.failed) as f64 / length_s;
-        step.bytes_per_s += interval.bytes as f64 / length_s;
-        step.mean_ms += interval.response.mean * interval.completed as f64;
-        completed += interval.completed as f64;
+        rate_per_s += interval.completed.saturating_sub(interval.failed) as f64 / length_s;
+        bytes_per_s += interval.bytes as f64 / length_s;
     }
-    step.mean_ms = if completed > 0.0 { step.mean_ms / completed } else { 0.0 };
-    let p99: Vec<f64> = kept.iter().filter(|i| i.completed > 0).map(|i| i.response.p99).collect();
-    step.p99_ms = median(&p99).unwrap_or(0.0);
-    step
+    let timed =
+        kept.iter().map(|one| (**one, one.completed)).chain(later.iter().map(|one| (*one, one.timed())));
+    let timed: Vec<(&Interval, u64)> = timed.filter(|(_, count)| *count > 0).collect();
+    let ended: f64 = timed.iter().map(|(_, count)| *count as f64).sum();
+    let ended_ms: f64 = timed.iter().map(|(one, count)| one.response.mean * *count as f64).sum();
+    let never = unanswered.len() as f64;
+    let never_ms = if never > 0.0 { unanswered.mean() / 1e6 * never } else { 0.0 };
+    let p99 = median(&timed.iter().map(|(one, _)| one.response.p99).collect::<Vec<f64>>());
+    // One in a hundred of all took at least as long as this one.
+    let beyond = (0.01 * (ended + never)).ceil();
+    let slow = (never >= beyond && never > 0.0).then(|| {
+        let at = unanswered.value_at_quantile((never - beyond + 1.0) / never);
+        unanswered.lowest_equivalent(at) as f64 / 1e6
+    });
+    Step {
+        rate_per_s,
+        bytes_per_s,
+        mean_ms: (ended_ms + never_ms) / (ended + never),
+        p99_ms: slow.into_iter().chain(p99).fold(f64::NAN, f64::max),
+        is_bound: !unanswered.is_empty(),
+    }
 }

@@ -93,8 +93,15 @@ fn is_look(rounds: u32) -> bool {
 pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<GateResult> {
     let experiment = crate::plan::plan_of(study)?;
     let gate = experiment.gate.as_ref()?;
-    let metrics: Vec<GateLine> =
-        gate.metrics.iter().map(|metric| line(gate, metric, &pairs(metric, study, trials))).collect();
+    let metrics = gate.metrics.iter().map(|metric| {
+        let line = line(gate, metric, &pairs(metric, study, trials));
+        match has_bounds(metric, trials) {
+            // A bound of the true value shows neither a slowdown nor its absence.
+            true => GateLine { is_bound: true, answer: GateAnswer::CantTell, low: None, high: None, ..line },
+            false => line,
+        }
+    });
+    let metrics: Vec<GateLine> = metrics.collect();
     let any = |answer: GateAnswer| metrics.iter().any(|line| line.answer == answer);
     let answer = match () {
         () if any(GateAnswer::Slower) => GateAnswer::Slower,
@@ -149,6 +156,16 @@ fn value(metric: &GateMetric, record: &RunRecord, trial: &TrialResult) -> Option
     metric.value(operation)
 }
 
+/// Whether a value of the metric is only a bound in any trial, because operations are censored.
+fn has_bounds(metric: &GateMetric, trials: &[TrialResult]) -> bool {
+    let of = |trial: &TrialResult| match &metric.operation {
+        None => trial.whole().cloned(),
+        Some(name) => trial.operations.iter().chain(&trial.derived).find(|of| of.name.is(name)).cloned(),
+    };
+    let ranges = trials.iter().filter_map(of).filter_map(|operation| metric.metric.range(&operation));
+    ranges.into_iter().any(|(low, high)| low != high)
+}
+
 /// One metric, from its pairs of base and head.
 fn line(gate: &Gate, metric: &GateMetric, pairs: &[(f64, f64)]) -> GateLine {
     let higher_is_better = metric.higher_is_better();
@@ -190,6 +207,7 @@ fn line(gate: &Gate, metric: &GateMetric, pairs: &[(f64, f64)]) -> GateLine {
         finds,
         pairs: pairs.len() as u32,
         rounds_needed,
+        is_bound: false,
         answer,
     }
 }

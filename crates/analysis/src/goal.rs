@@ -84,6 +84,11 @@ pub(crate) fn value(goal: &Goal, trial: &TrialResult) -> Option<f64> {
     range(goal, trial).map(|range| range.0)
 }
 
+/// Whether that value is only a bound, because operations are censored.
+pub(crate) fn is_bound(goal: &Goal, trial: &TrialResult) -> bool {
+    range(goal, trial).is_some_and(|(low, high)| low != high)
+}
+
 /// The smallest and the largest value that a goal's metric may have. A goal without an operation applies to every operation:
 /// for times and failures the worst value counts, for throughput the total.
 fn range(goal: &Goal, trial: &TrialResult) -> Option<(f64, f64)> {
@@ -96,8 +101,18 @@ fn range(goal: &Goal, trial: &TrialResult) -> Option<(f64, f64)> {
     let single = |operation: &&OperationResult| !several || operation.name != Operation::All;
     // A derived operation counts only where it is named.
     let derived = trial.derived.iter().filter(|_| goal.operation.is_some());
-    let values =
-        trial.operations.iter().filter(single).chain(derived).filter_map(|operation| goal.range(operation));
+    let judged: Vec<&OperationResult> = trial.operations.iter().filter(single).chain(derived).collect();
+    // Operations that were due, and of which nothing has such a time, have no value that could meet the goal.
+    let is_of = |of: &OperationResult| goal.operation.as_ref().is_none_or(|name| of.name.is(name));
+    let is_time =
+        matches!(goal.metric, GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_));
+    let lacks = |of: &&&OperationResult| {
+        is_time && is_of(of) && of.due.is_some() && of.judged() > 0 && goal.range(of).is_none()
+    };
+    if judged.iter().any(|of| lacks(&of)) {
+        return None;
+    }
+    let values = judged.into_iter().filter_map(|operation| goal.range(operation));
     let worse = |a: f64, b: f64| if goal.at_most { a.max(b) } else { a.min(b) };
     values
         .filter(|(low, _)| low.is_finite())

@@ -175,6 +175,18 @@ impl<'a> Measured<'a> {
         self.record.intervals.iter().filter(move |interval| is_measured(interval) && is_its_own(interval))
     }
 
+    /// The intervals after the phase in which operations of the load ended that were due in it.
+    pub(crate) fn later_intervals(&self) -> impl Iterator<Item = &'a Interval> + use<'a> {
+        let traits = &self.record.run.traits;
+        let is_of_load = move |name: &str| {
+            !traits.derived.iter().any(|derived| derived == name)
+                && !traits.supporting.iter().any(|supporting| supporting == name)
+        };
+        let later =
+            self.record.intervals.iter().filter(|one| one.phase == Phase::CoolDown && one.due.is_some());
+        later.filter(move |interval| is_of_load(&interval.operation))
+    }
+
     /// The time that the operations in flight at the end of the phase were in flight until then, minus that of those in flight
     /// at its begin, seconds. None in records without it.
     pub(crate) fn in_flight_at_edges(&self) -> Option<f64> {
@@ -218,7 +230,8 @@ impl<'a> Measured<'a> {
                     bytes_per_s: bytes,
                     completed: interval.completed,
                     in_flight: interval.concurrency,
-                    longest_s: interval.response.max / 1e3,
+                    // Nothing ended without a time.
+                    longest_s: 0.0_f64.max(interval.response.max / 1e3),
                 }),
             }
         }

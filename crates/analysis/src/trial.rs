@@ -9,8 +9,8 @@ use model::result::{KindCounts, OperationResult, ResourceUse, TreatmentResult, T
 use model::run::{GeneratorRole, Origin};
 use model::study::new_histogram;
 use model::{
-    Due, Interval, LatencySummary, Level, Operation, OperationHistograms, Phase, Run, RunRecord, Times,
-    Treatment, metrics,
+    Due, Interval, LatencySummary, Level, Operation, OperationHistograms, Phase, Run, RunRecord, Statistics,
+    Times, Treatment, metrics,
 };
 
 use crate::facts::ISSUED_SHARE;
@@ -78,6 +78,7 @@ pub(crate) fn summarize(record: &RunRecord, host_cpus: u32) -> TrialResult {
         resources: resources(&measured),
         copy: crate::facts::write_cache::of(&measured),
         facts: run.facts.clone(),
+        offered_s: offered_s(&measured),
         counts: counts(record),
         doubts: Vec::new(),
         ending: run.ending.clone(),
@@ -86,6 +87,18 @@ pub(crate) fn summarize(record: &RunRecord, host_cpus: u32) -> TrialResult {
     trial.is_carried = measured.is_open() && trial.whole().is_some_and(completed_as_offered);
     trial
 }
+
+/// The time in which an open load had arrivals, if they ended long before the measured time did.
+fn offered_s(measured: &Measured) -> Option<f64> {
+    let due = measured.intervals().filter(|interval| interval.offered.is_some_and(|count| count > 0));
+    let last_s = due.map(|interval| interval.end_s).reduce(f64::max)?;
+    let offered_s = last_s - measured.begin_s;
+    let is_shorter = measured.is_open() && offered_s < OFFERED_SHARE * (measured.end_s - measured.begin_s);
+    (is_shorter && measured.is_meant_steady()).then_some(offered_s)
+}
+
+/// Share of the measured time in which an open load must have had arrivals: the last interval may have none by chance.
+const OFFERED_SHARE: f64 = 0.9;
 
 /// CPUs that the threads of the load generator can use at once, on all machines that drove the load.
 fn generator_cpus(run: &Run, host_cpus: u32) -> u32 {
@@ -231,7 +244,8 @@ fn sum(measured: &Measured, name: Operation, names: &[&str], intervals: &[&Inter
     if measured.record.run.operations_in_turn && sum.name != Operation::All {
         // Computed from the exact times, not from the operations in flight: in an interval without
         // completions, these are known only in total.
-        let busy_s: f64 = intervals.iter().map(|i| i.service.mean / 1e3 * i.completed as f64).sum();
+        let done = intervals.iter().filter(|interval| interval.completed > 0);
+        let busy_s: f64 = done.map(|i| i.service.mean / 1e3 * i.completed as f64).sum();
         if busy_s > 0.0 && busy_s.is_finite() {
             sum.busy_s = Some(busy_s);
             sum.rate_per_s = sum.completed.saturating_sub(sum.failed) as f64 / busy_s;
@@ -308,7 +322,17 @@ fn merged<'a>(
 /// not have a statistic, the sum does not have it either.
 fn bound(intervals: &[&Interval], of: impl Fn(&Interval) -> &LatencySummary) -> LatencySummary {
     let largest = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
-    let mut sum = LatencySummary { min: f64::INFINITY, ..LatencySummary::default() };
+    let mut sum = LatencySummary {
+        min: f64::INFINITY,
+        mean: 0.0,
+        p50: 0.0,
+        p90: 0.0,
+        p95: 0.0,
+        p99: 0.0,
+        p999: 0.0,
+        max: 0.0,
+        at_least: Statistics::NONE,
+    };
     let mut completed = 0.0;
     for interval in intervals.iter().filter(|interval| interval.completed > 0) {
         let (part, weight) = (of(interval), interval.completed as f64);
@@ -323,7 +347,7 @@ fn bound(intervals: &[&Interval], of: impl Fn(&Interval) -> &LatencySummary) -> 
         sum.max = largest(sum.max, part.max);
     }
     if completed == 0.0 {
-        return LatencySummary::default();
+        return LatencySummary::ABSENT;
     }
     sum.mean /= completed;
     sum

@@ -10,14 +10,15 @@ use model::run::Origin;
 use model::verdict::{Closest, InconclusiveReason, Limit, UnsaturatedReason};
 use model::{
     Claim, Detector, DoubtKind, Ending, Finding, FindingKind, Missing, Operation, Resource, ResourceClass,
-    SourceState, Study, Treatment, Verdict, metrics,
+    RunRecord, SourceState, Study, Treatment, Verdict, metrics,
 };
 
 use crate::curve::{gain, load_curves};
-use crate::doubt::INTERVALS_MIN;
+use crate::doubt::{INTERVALS_MIN, all_issued};
 use crate::facts::generator::Shares;
 use crate::facts::launches::{are_seen, is_of_a_command};
 use crate::facts::service::{Service, services};
+use crate::facts::stopped::{Stopped, never_answered};
 use crate::facts::{FAILED_SHARE, headroom};
 use crate::measured::{Measured, STEPS_MAX, Step};
 use crate::statistics::median;
@@ -47,7 +48,7 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
     if judged.is_empty() {
         let ended = study.runs.iter().any(|record| record.run.ending == Ending::Completed);
         return match ended {
-            true => unclear(InconclusiveReason::NothingRecorded, vec![Missing::Intervals]),
+            true => unclear(InconclusiveReason::NothingRecorded, vec![why_nothing(study, document)]),
             false => unclear(InconclusiveReason::NothingCompleted, vec![Missing::CompletedTrial]),
         };
     }
@@ -55,6 +56,16 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
     match longest(&steps) {
         Some(step) => step.verdict.clone(),
         None => of_trials(study, document, judged, None),
+    }
+}
+
+/// What is missing if no operation completed in the measured time.
+fn why_nothing(study: &Study, document: &ResultDocument) -> Missing {
+    let is_used_up = |record: &RunRecord| all_issued(record).is_some();
+    match () {
+        () if study.runs.iter().all(is_used_up) => Missing::MoreOperations,
+        () if document.trials.iter().any(|trial| trial.in_flight() >= 0.5) => Missing::Answers,
+        () => Missing::Intervals,
     }
 }
 
@@ -198,13 +209,17 @@ fn of_trials(
     if judged.iter().all(|at| differs(&document.trials[*at])) {
         return unclear(InconclusiveReason::CountsDiffer, Vec::new());
     }
+    // The steps of work that ends by itself end with it.
+    if let Some((reason, true)) = unanswered(study, &judged).filter(|_| step.is_none()) {
+        return unclear(reason, vec![Missing::Answers]);
+    }
     let failing = |at: &usize| {
         let done = done(&document.trials[*at], step);
-        done.is_some_and(|done| done.failed as f64 > FAILED_SHARE * done.completed as f64)
+        done.is_some_and(|done| done.fails_beyond(FAILED_SHARE))
     };
     let failed_wholly = |at: &usize| {
         let done = done(&document.trials[*at], step);
-        done.is_some_and(|done| done.completed > 0 && done.failed >= done.completed)
+        done.is_some_and(OperationResult::failed_wholly)
     };
     if judged.iter().all(failed_wholly) {
         return unclear(InconclusiveReason::AllFailed, vec![Missing::Success]);
@@ -264,6 +279,9 @@ fn of_trials(
     if let Some(verdict) = alone {
         return verdict;
     }
+    if let Some((reason, _)) = unanswered(study, &judged).filter(|_| step.is_none()) {
+        return unclear(reason, vec![Missing::Answers]);
+    }
     if step.is_some() {
         return inconclusive(study, document, &judged, step);
     }
@@ -277,6 +295,24 @@ fn of_trials(
         return Verdict::NotSaturated { carried: offered(study, document, &judged) };
     }
     inconclusive(study, document, &judged, None)
+}
+
+/// Why the means of these trials do not describe the system: in half of them or more it stopped answering, or operations that
+/// never ended were a large part of those in flight. And whether that is so much that no other limit is looked for.
+fn unanswered(study: &Study, judged: &[usize]) -> Option<(InconclusiveReason, bool)> {
+    let measured = || judged.iter().map(|at| Measured::of(&study.runs[*at]));
+    let are_most = |count: usize| 2 * count >= judged.len();
+    let stops: Vec<Stopped> = measured().filter_map(|of| Stopped::of(&of)).collect();
+    let first = stops.iter().min_by(|a, b| a.at_s.total_cmp(&b.at_s)).filter(|_| are_most(stops.len()));
+    if let Some(Stopped { at_s, measured_s, in_flight }) = first.copied() {
+        let takes_most = are_most(stops.iter().filter(|stop| stop.takes_most()).count());
+        return Some((InconclusiveReason::StoppedAnswering { at_s, measured_s, in_flight }, takes_most));
+    }
+    let never: Vec<(u64, f64)> = measured().filter_map(|of| never_answered(&of)).collect();
+    let most = never.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| are_most(never.len()));
+    most.map(|(operations, share)| {
+        (InconclusiveReason::NeverAnswered { operations: *operations, share: *share }, false)
+    })
 }
 
 /// Whether the activity of the threads of a watched service was recorded.
@@ -353,6 +389,7 @@ fn limited_by_the_load(
         load: trial.load.clone(),
         rate_per_s: whole.rate_per_s,
         mean_ms: whole.response_ms.mean,
+        is_bound: whole.response_ms.at_least.has("mean"),
         finding: document.findings.iter().position(shows_room)?,
     })
 }
@@ -362,12 +399,21 @@ fn offered(study: &Study, document: &ResultDocument, judged: &[usize]) -> Unsatu
     let trials: Vec<&TrialResult> = judged.iter().map(|at| &document.trials[*at]).collect();
     let slowest = trials
         .iter()
-        .filter_map(|trial| trial.whole())
-        .max_by(|a, b| a.response_ms.p99.total_cmp(&b.response_ms.p99));
+        .filter_map(|trial| Some((*trial, trial.whole()?)))
+        .max_by(|a, b| a.1.response_ms.p99.total_cmp(&b.1.response_ms.p99));
     UnsaturatedReason::Offered {
-        rate_per_s: slowest.map_or(0.0, |whole| whole.rate_per_s),
-        p99_ms: slowest.map_or(0.0, |whole| whole.response_ms.p99),
+        rate_per_s: slowest.map_or(0.0, |(trial, whole)| offered_rate(trial, whole)),
+        p99_ms: slowest.map_or(f64::NAN, |(_, whole)| whole.response_ms.p99),
+        is_bound: slowest.is_some_and(|(_, whole)| whole.response_ms.at_least.has("p99")),
         closest: headroom::closest(judged.iter().map(|at| Measured::of(&study.runs[*at])), None),
+    }
+}
+
+/// The rate of the operations that were due, if they ended before the measured time; otherwise that of the completed ones.
+fn offered_rate(trial: &TrialResult, whole: &OperationResult) -> f64 {
+    match whole.offered.zip(trial.offered_s) {
+        Some((offered, offered_s)) => offered as f64 / offered_s,
+        None => whole.rate_per_s,
     }
 }
 

@@ -43,18 +43,22 @@ pub fn k6(trial: &TrialResult, run: &Run) -> Result<Value, String> {
     Ok(json!({ "root_group": root, "metrics": metrics }))
 }
 
-/// The statistics of a trend; those that are not known are left out.
+/// The statistics of a trend; those that are not known are left out, and so are those of which only a lower bound is known:
+/// k6 and its thresholds would take it for the value.
 fn trend(times: &LatencySummary) -> Value {
     let parts = [
-        ("avg", times.mean),
-        ("min", times.min),
-        ("med", times.p50),
-        ("max", times.max),
-        ("p(90)", times.p90),
-        ("p(95)", times.p95),
-        ("p(99)", times.p99),
-        ("p(99.9)", times.p999),
+        ("avg", "mean"),
+        ("min", "min"),
+        ("med", "p50"),
+        ("max", "max"),
+        ("p(90)", "p90"),
+        ("p(95)", "p95"),
+        ("p(99)", "p99"),
+        ("p(99.9)", "p999"),
     ];
-    let known = parts.into_iter().filter(|(_, ms)| ms.is_finite());
-    Value::Object(known.map(|(name, ms)| (name.to_string(), json!(ms))).collect())
+    let known = parts.into_iter().filter_map(|(name, part)| match times.bounded(part)? {
+        (ms, false) => Some((name.to_string(), json!(ms))),
+        (_, true) => None,
+    });
+    Value::Object(known.collect())
 }

@@ -52,6 +52,10 @@ static OPERATIONS: &[(&str, Kind)] = &[
     ("lag_p99_ms", Kind::Real),
     ("lag_p999_ms", Kind::Real),
     ("lag_max_ms", Kind::Real),
+    ("censored", Kind::Count),
+    ("response_at_least", Kind::Text),
+    ("service_at_least", Kind::Text),
+    ("lag_at_least", Kind::Text),
 ];
 
 /// The columns of the intervals.
@@ -147,9 +151,14 @@ pub fn operations_parquet(document: &ResultDocument, out: &mut dyn Write) -> io:
                 Cell::Real(of.bytes_per_s),
                 Cell::Real(of.concurrency),
             ];
-            for summary in [&of.response_ms, &of.service_ms, &of.lag_ms] {
-                cells.extend(times(summary, of.completed));
+            let summaries = [&of.response_ms, &of.service_ms, &of.lag_ms];
+            for summary in summaries {
+                cells.extend(times(summary, of.judged()));
             }
+            cells.push(Cell::Count(of.censored));
+            // The statistics of which only a lower bound is known.
+            let bounds = summaries.map(|summary| Vec::<String>::from(summary.at_least).join(" "));
+            cells.extend(bounds.iter().map(|names| text(names)));
             table.push(&cells)?;
         }
     }

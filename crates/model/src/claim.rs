@@ -622,6 +622,9 @@ pub struct SizePoint {
     /// Mean response time, milliseconds.
     #[serde(with = "crate::interval::absent")]
     pub mean_ms: f64,
+    /// The times of which only a lower bound is known, because operations are censored.
+    #[serde(default, skip_serializing_if = "crate::interval::Statistics::is_empty")]
+    pub at_least: crate::interval::Statistics,
 }
 
 /// Throughput at varied loads.
@@ -644,6 +647,10 @@ pub struct LoadSweep {
     /// The measured load below the knee; none if the knee is the smallest load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below_knee: Option<LoadPoint>,
+    /// The smallest load at which nothing was answered, or operations never ended and throughput did not grow: what is above it
+    /// says nothing about throughput, and the other loads are those below it. None if the system answered at every load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<LoadPoint>,
 }
 
 /// The measurement at one load.
@@ -661,6 +668,9 @@ pub struct LoadPoint {
     /// 99th percentile of the response time, milliseconds.
     #[serde(with = "crate::interval::absent")]
     pub p99_ms: f64,
+    /// The times of which only a lower bound is known, because operations are censored.
+    #[serde(default, skip_serializing_if = "crate::interval::Statistics::is_empty")]
+    pub at_least: crate::interval::Statistics,
 }
 
 /// The kernel's counters of memory.

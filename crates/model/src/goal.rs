@@ -136,8 +136,8 @@ impl GoalMetric {
     /// The smallest and the largest value that an operation may have: they differ where censored operations leave it open.
     pub fn range(&self, operation: &OperationResult) -> Option<(f64, f64)> {
         let of_times = |times: &LatencySummary, part: &str| {
-            let value = times.part(part).filter(|_| operation.judged() > 0)?;
-            Some((value, if times.at_least.has(part) { f64::INFINITY } else { value }))
+            let (value, is_bound) = times.bounded(part).filter(|_| operation.judged() > 0)?;
+            Some((value, if is_bound { f64::INFINITY } else { value }))
         };
         let of_rate = |rate: f64| (operation.completed > 0 || operation.judged() > 0).then_some((rate, rate));
         match self {

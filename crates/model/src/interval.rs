@@ -62,6 +62,11 @@ impl Statistics {
         LatencySummary::PARTS.iter().position(|part| *part == name).is_some_and(|at| self.0 & 1 << at != 0)
     }
 
+    /// Those of either.
+    pub fn or(self, other: Statistics) -> Statistics {
+        Statistics(self.0 | other.0)
+    }
+
     /// Adds the one with this name.
     pub fn add(&mut self, name: &str) {
         if let Some(at) = LatencySummary::PARTS.iter().position(|part| *part == name) {
@@ -84,9 +89,9 @@ impl From<Statistics> for Vec<String> {
     }
 }
 
-/// Times in milliseconds. All zero when nothing completed. NaN (`null` in JSON) where a foreign result does not have the
-/// statistic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// Times in milliseconds. NaN (`null` in JSON) where there is no value: nothing was observed, or a foreign result does not have
+/// the statistic. A distribution without observations has no statistic at all: see [`LatencySummary::ABSENT`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
     /// Shortest.
     #[serde(with = "absent")]
@@ -144,6 +149,13 @@ pub(crate) mod absent_three {
     }
 }
 
+impl Default for LatencySummary {
+    /// [`LatencySummary::ABSENT`]: zero would be a time.
+    fn default() -> Self {
+        LatencySummary::ABSENT
+    }
+}
+
 impl LatencySummary {
     /// The percentiles, with their names.
     pub fn percentiles_mut(&mut self) -> [(&'static str, &mut f64); 5] {
@@ -156,10 +168,10 @@ impl LatencySummary {
         ]
     }
 
-    /// The summary of a histogram of nanoseconds.
+    /// The summary of a histogram of nanoseconds; absent if it is empty.
     pub fn of(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
-            return LatencySummary::default();
+            return LatencySummary::ABSENT;
         }
         let ms = |ns: u64| ns as f64 / 1e6;
         let at = |q: f64| ms(histogram.value_at_quantile(q));
@@ -221,6 +233,12 @@ impl LatencySummary {
         max: f64::NAN,
         at_least: Statistics::NONE,
     };
+
+    /// The statistic with this name, and whether it is only a lower bound; none if there is no value.
+    pub fn bounded(&self, name: &str) -> Option<(f64, bool)> {
+        let value = self.part(name).filter(|value| value.is_finite())?;
+        Some((value, self.at_least.has(name)))
+    }
 
     /// The statistic with this name: `p95`, `mean`, ...
     pub fn part(&self, name: &str) -> Option<f64> {

@@ -519,6 +519,9 @@ pub struct LimitBound {
     /// The value of the goal's metric over these trials, in the unit of the goal: milliseconds, or a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
+    /// Whether `value` is only a bound that the true value can only be worse than, because operations are censored.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_bound: bool,
     /// Successful operations per second.
     pub rate_per_s: f64,
     /// Why the load misses the goal; none for a load that meets it.
@@ -539,17 +542,25 @@ pub struct LoadPoint {
     pub measured_s: f64,
     /// Successful operations per second: mean of the trials.
     pub rate_per_s: f64,
-    /// Response times in milliseconds: median of the trials.
+    /// Response times in milliseconds: median of the trials. NaN (`null`) where nothing was timed.
+    #[serde(with = "crate::interval::absent")]
     pub mean_ms: f64,
     /// Median.
+    #[serde(with = "crate::interval::absent")]
     pub p50_ms: f64,
     /// 90th percentile.
+    #[serde(with = "crate::interval::absent")]
     pub p90_ms: f64,
     /// 95th percentile.
+    #[serde(with = "crate::interval::absent")]
     pub p95_ms: f64,
     /// 99th percentile.
+    #[serde(with = "crate::interval::absent")]
     pub p99_ms: f64,
-    /// Failed operations as a share of the completed ones.
+    /// The times of which only a lower bound is known, because operations are censored.
+    #[serde(default, skip_serializing_if = "crate::interval::Statistics::is_empty")]
+    pub at_least: crate::interval::Statistics,
+    /// Failed operations as a share of those that were due and are judged.
     pub failed: f64,
     /// The class for each goal, in the order of the experiment; that of short trials is provisional.
     pub classes: Vec<LoadClass>,

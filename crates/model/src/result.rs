@@ -1,7 +1,7 @@
 //! All published numbers: `result.json`, the `--json` output of every measuring command, and the data of the
 //! terminal and the page. The names are a public interface: names may be added, but not renamed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -176,6 +176,10 @@ pub struct TrialResult {
     pub measured_s: f64,
     /// The load in words.
     pub load: String,
+    /// Seconds in which operations were due, if that is shorter than the measured time: the number of operations was limited,
+    /// and the last ones ended later. Rates are over the measured time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_s: Option<f64>,
     /// Whether it is an open load that was completed as offered, so that its throughput says nothing about the system.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_carried: bool,
@@ -380,6 +384,11 @@ impl OperationResult {
         (judged > 0).then(|| (share(failed), share(failed.saturating_add(self.censored))))
     }
 
+    /// Whether more than this share of them failed, even if all that are censored succeed.
+    pub fn fails_beyond(&self, share: f64) -> bool {
+        self.failed_share().is_some_and(|(least, _)| least > share)
+    }
+
     /// Whether operations ended and all of them failed.
     pub fn failed_wholly(&self) -> bool {
         let all = |ended: u64, failed: u64| ended > 0 && failed >= ended;
@@ -417,6 +426,10 @@ pub struct Configuration {
     pub trials: Vec<String>,
     /// Median over the replicates of each metric of [`ComparisonRow::metric`].
     pub medians: BTreeMap<String, f64>,
+    /// The metrics of `medians` of which only a lower bound is known, because operations are censored; parts of the time and
+    /// transactions as `derived_ms.NAME`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub at_least: BTreeSet<String>,
     /// Relative spread of each metric over the replicates (half the range divided by the median), 0 for one
     /// replicate.
     pub spreads: BTreeMap<String, f64>,
@@ -559,6 +572,12 @@ pub struct ComparisonRow {
     pub baseline: f64,
     /// Median of the configuration's replicates.
     pub treatment: f64,
+    /// Whether `baseline` is only a lower bound, because operations are censored.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub baseline_is_bound: bool,
+    /// Whether `treatment` is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub treatment_is_bound: bool,
     /// Treatment divided by baseline, from pairs of the same round.
     pub ratio: f64,
     /// Lower end of its 95 % interval; none if there is no finite interval.
@@ -619,6 +638,9 @@ pub struct CurvePoint {
     /// 99th percentile of the response time in milliseconds, likewise.
     #[serde(with = "crate::interval::absent_three")]
     pub p99_ms: [f64; 3],
+    /// `mean` and `p99` where only a lower bound is known, because operations are censored.
+    #[serde(default, skip_serializing_if = "crate::interval::Statistics::is_empty")]
+    pub at_least: crate::interval::Statistics,
 }
 
 /// A measured operation rate at one level, compared with published figures.
@@ -842,6 +864,13 @@ pub struct GoalResult {
 }
 
 impl GoalResult {
+    /// How many conditions were missed, and how many the censored operations decide.
+    pub fn missed_and_undecided(&self) -> (usize, usize) {
+        let open = self.goals.iter().filter(|line| !line.met);
+        let undecided = open.clone().filter(|line| line.undecided).count();
+        (open.count() - undecided, undecided)
+    }
+
     /// Whether no goal was missed, and censored operations decide at least one.
     pub fn is_undecided(&self) -> bool {
         !self.met && self.goals.iter().all(|line| line.met || line.undecided)

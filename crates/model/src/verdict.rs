@@ -102,6 +102,9 @@ pub enum UnsaturatedReason {
         /// 99th percentile of the response time, milliseconds.
         #[serde(with = "crate::interval::absent")]
         p99_ms: f64,
+        /// Whether it is only a lower bound, because operations are censored.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_bound: bool,
         /// The resource that came closest to saturation.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         closest: Option<Closest>,
@@ -115,6 +118,9 @@ pub enum UnsaturatedReason {
         /// Mean response time, milliseconds.
         #[serde(with = "crate::interval::absent")]
         mean_ms: f64,
+        /// Whether it is only a lower bound, because operations are censored.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_bound: bool,
         /// The index of the finding with the headroom in the findings of the result.
         finding: usize,
     },
@@ -160,6 +166,22 @@ pub enum InconclusiveReason {
     NothingCompleted,
     /// No trial with completed operations was recorded.
     NothingRecorded,
+    /// The system stopped answering: from then on nothing succeeded until the end of the measured time.
+    StoppedAnswering {
+        /// Seconds since the start of the measured time.
+        at_s: f64,
+        /// The measured time, seconds.
+        measured_s: f64,
+        /// Mean number of operations that waited for an answer.
+        in_flight: f64,
+    },
+    /// Operations that never ended were a large part of those in flight.
+    NeverAnswered {
+        /// How many.
+        operations: u64,
+        /// Their share of the time that all operations were in flight.
+        share: f64,
+    },
     /// Every operation failed.
     AllFailed,
     /// Too many operations failed for a judgement.
@@ -247,6 +269,10 @@ pub enum Missing {
     SamplesOfStep,
     /// Enough samples of what the launched command waits for.
     Looks,
+    /// More operations than the warm-up uses up.
+    MoreOperations,
+    /// A system that answers until the end of the measured time.
+    Answers,
     /// Another factor: the limit was not among the changed resources.
     OtherFactor,
 }

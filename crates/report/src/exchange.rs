@@ -47,6 +47,9 @@ pub fn csv(document: &ResultDocument) -> String {
         }
     }
     out.push_str(",censored");
+    for kind in ["response_ms", "service_ms", "lag_ms"] {
+        out.push_str(&format!(",{kind}_at_least"));
+    }
     out.push('\n');
     for trial in &document.trials {
         for operation in trial.operations.iter().chain(&trial.derived) {
@@ -98,15 +101,18 @@ fn csv_row(
                 .map(number),
             );
             for summary in [operation.response_ms, operation.service_ms, operation.lag_ms] {
-                // What nothing completed has no time, and 0 would be one.
-                let summary = Some(summary).filter(|_| operation.completed > 0 || operation.judged() > 0);
-                fields.extend(LatencySummary::PARTS.map(|part| {
-                    summary.and_then(|summary| summary.part(part)).map_or(String::new(), number)
-                }));
+                // Nothing completed without a time: 0 would be one.
+                fields.extend(
+                    LatencySummary::PARTS.map(|part| summary.part(part).map_or(String::new(), number)),
+                );
             }
             fields.push(operation.censored.to_string());
+            // The statistics of which only a lower bound is known.
+            for summary in [operation.response_ms, operation.service_ms, operation.lag_ms] {
+                fields.push(Vec::<String>::from(summary.at_least).join(" "));
+            }
         }
-        None => fields.extend(vec![String::new(); 11 + 3 * LatencySummary::PARTS.len()]),
+        None => fields.extend(vec![String::new(); 14 + 3 * LatencySummary::PARTS.len()]),
     }
     out.push_str(&fields.join(","));
     out.push('\n');

@@ -145,7 +145,10 @@ fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String 
             .goals
             .iter()
             .filter(|line| !line.met)
-            .map(|line| format!("{} in {}", line.goal, line.trial))
+            .map(|line| {
+                let word = if line.undecided && !goal.is_undecided() { " (undecided)" } else { "" };
+                format!("{} in {}{word}", line.goal, line.trial)
+            })
             .collect();
         let text = match (goal.met, missed.len()) {
             (true, _) => "Met in every trial.".to_string(),
@@ -153,7 +156,7 @@ fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String 
                 format!("Undecided, because operations that were due had not ended: {}.", missed.join("; "))
             }
             (false, 0..=3) => format!("Missed: {}.", missed.join("; ")),
-            (false, count) => format!("Missed: {count} of {}.", plural(goal.goals.len(), "condition")),
+            (false, _) => format!("Missed: {}.", tables::not_met(goal)),
         };
         row("Goal", sentence(&text));
     }

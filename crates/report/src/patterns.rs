@@ -37,7 +37,9 @@ pub(crate) fn reads_and_writes(document: &ResultDocument) -> Option<Table> {
         let mut cells = vec![Cell::words(pattern)];
         for (name, scale) in names.iter().zip(&scales) {
             cells.extend([read, write].map(|at| {
-                median(at, name).map_or_else(|| Cell::words("-"), |value| Cell::number(value, scale))
+                let is_bound = document.configurations[at].at_least.contains(*name);
+                let cell = |value| Cell::number(value, scale).bounded(is_bound);
+                median(at, name).map_or_else(|| Cell::words("-"), cell)
             }));
         }
         table.row(cells);

@@ -1,6 +1,8 @@
 //! Tables as data: what the terminal, the page and Markdown draw alike, so that they cannot disagree.
 
-use crate::text::{Scale, name_parts, visible_line, wrap_names};
+use model::LatencySummary;
+
+use crate::text::{Scale, bounded, name_parts, visible_line, wrap_names};
 
 /// A piece of a cell: words, or a number of the result with the text it is shown as.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,9 +36,15 @@ impl Cell {
     /// The cell, marked as a lower bound if it is one.
     pub fn bounded(self, is_bound: bool) -> Self {
         match (is_bound, self.0.as_slice()) {
-            (true, [Piece::Number { value, text }]) => Cell::shown(*value, format!(">= {text}")),
+            (true, [Piece::Number { value, text }]) => Cell::shown(*value, bounded(true, text.clone())),
             _ => self,
         }
+    }
+
+    /// A statistic of times on a column's scale, with its bound; `part` as in [`LatencySummary::PARTS`].
+    pub fn statistic(summary: &LatencySummary, part: &str, scale: &Scale) -> Self {
+        let (value, is_bound) = summary.bounded(part).unwrap_or((f64::NAN, false));
+        Cell::number(value, scale).bounded(is_bound)
     }
 
     /// A number shown as `text`. One that is not finite is words: there is nothing to hold it against.

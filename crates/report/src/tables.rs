@@ -23,7 +23,7 @@ use model::{LatencySummary, Level, Missing, ResultDocument, Unit, Verdict};
 pub(crate) use self::dependencies::{sensitivity, steps};
 pub(crate) use self::derived::{derived, derived_means, server_part};
 pub(crate) use self::gate::gate;
-pub(crate) use self::goals::goals;
+pub(crate) use self::goals::{goals, not_met};
 pub(crate) use self::limit::{limit, loads, published_limits};
 pub(crate) use self::machines::machines;
 pub(crate) use self::published::{beside, published, published_changes, published_times};
@@ -167,6 +167,10 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
     let done = if is_copy { "blocks" } else { "completed" };
     line(done, Quantity::Count, |operation| operation.completed as f64);
     line("failed", Quantity::Count, |operation| operation.failed as f64);
+    // Those of the other rows ended in the measured time.
+    if operations.iter().any(|operation| failed_later(operation) > 0) {
+        line("failed later", Quantity::Count, |operation| failed_later(operation) as f64);
+    }
     if operations.iter().any(|operation| operation.censored > 0) {
         line("censored", Quantity::Count, |operation| operation.censored as f64);
     }
@@ -192,6 +196,11 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// Operations that were due in the measured time and failed after it.
+fn failed_later(operation: &OperationResult) -> u64 {
+    operation.due.map_or(0, |due| due.failed.saturating_sub(operation.failed))
 }
 
 /// The machines that took part, and what was seen of the system itself: phases of imports, counts of operations, and their
@@ -340,11 +349,7 @@ pub(crate) fn latencies(trial: &TrialResult, traits: &WorkloadTraits, with_lag: 
         };
         let kind = if own.unit == scale.unit { kind.to_string() } else { format!("{kind}, {}", own.unit) };
         let mut cells = vec![Cell::words(if *name == last { "" } else { name }), Cell::words(kind)];
-        let cell = |part| {
-            let value = summary.part(part).unwrap_or(f64::NAN);
-            Cell::number(value, &own).bounded(summary.at_least.has(part))
-        };
-        cells.extend(LatencySummary::PARTS.map(cell));
+        cells.extend(LatencySummary::PARTS.map(|part| Cell::statistic(summary, part, &own)));
         table.row(cells);
         last = name;
     }
@@ -456,7 +461,8 @@ fn ratio(row: &ComparisonRow, style: RatioStyle) -> Cell {
 fn median_with_spread(document: &ResultDocument, label: &str, metric: &str, scale: &Scale) -> Cell {
     let configuration = document.configurations.iter().find(|each| each.treatment.label == label);
     let value = configuration.and_then(|each| each.medians.get(metric)).copied().unwrap_or(f64::NAN);
-    let cell = Cell::number(value, scale);
+    let is_bound = configuration.is_some_and(|each| each.at_least.contains(metric));
+    let cell = Cell::number(value, scale).bounded(is_bound);
     match configuration.and_then(|each| each.spreads.get(metric)).copied() {
         Some(share) if share > 0.0 && value.is_finite() => {
             let text = spread(share);
@@ -556,7 +562,9 @@ pub(crate) fn configurations(document: &ResultDocument) -> Table {
             cells = vec![Cell::words(labels::configuration(document, at))];
         }
         cells.extend(names.iter().zip(&scales).map(|(name, scale)| {
-            median(at, name).map_or_else(|| Cell::words("-"), |value| Cell::number(value, scale))
+            let is_bound = document.configurations[at].at_least.contains(*name);
+            median(at, name)
+                .map_or_else(|| Cell::words("-"), |value| Cell::number(value, scale).bounded(is_bound))
         }));
         table.row(cells);
     }
@@ -645,8 +653,8 @@ pub(crate) fn sweep(curves: &[&Curve], traits: &WorkloadTraits, bars: bool) -> T
                 cells.push(Cell::number(point.bytes_per_s[0], &bytes));
             }
             if !traits.grouped {
-                cells.push(Cell::number(point.mean_ms[0], &times));
-                cells.push(Cell::number(point.p99_ms[0], &times));
+                cells.push(Cell::number(point.mean_ms[0], &times).bounded(point.at_least.has("mean")));
+                cells.push(Cell::number(point.p99_ms[0], &times).bounded(point.at_least.has("p99")));
             }
             if bars {
                 cells.push(Cell::words(crate::chart::bar(point.rate_per_s[0], largest, 20)));
@@ -823,18 +831,13 @@ pub(crate) fn trials(document: &ResultDocument) -> Table {
         "ended".into(),
     ];
     let mut table = Table::new("", &heads.each_ref().map(String::as_str));
-    // What did not complete has no response time.
-    let time = |of: &OperationResult, part: &str| match (of.judged(), of.response_ms.part(part)) {
-        (1.., Some(ms)) => Cell::number(ms, &times).bounded(of.response_ms.at_least.has(part)),
-        _ => Cell::words("-"),
-    };
     for (trial, whole) in document.trials.iter().zip(&whole) {
         let mut cells = vec![Cell::words(trial.trial.clone())];
         match whole {
             Some(operation) => cells.extend([
                 Cell::number(operation.rate_per_s, &rate),
-                time(operation, "p50"),
-                time(operation, "p99"),
+                Cell::statistic(&operation.response_ms, "p50", &times),
+                Cell::statistic(&operation.response_ms, "p99", &times),
                 Cell::number(operation.failed as f64, &Quantity::Count.scale([0.0])),
             ]),
             None => cells.extend([const { "-" }; 4].map(Cell::words)),

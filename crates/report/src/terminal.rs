@@ -492,14 +492,13 @@ pub(crate) fn no_proof(document: &ResultDocument) -> String {
 /// Goal, answer and verdict.
 pub(crate) fn verdict(page: &mut Page, document: &ResultDocument, headline: &Headline) {
     if let Some(goal) = &document.goal {
-        let missed = goal.goals.iter().filter(|line| !line.met).count();
-        let of = plural(goal.goals.len(), "condition");
+        let not_met = tables::not_met(goal);
         let text = match goal.met {
             true => "met in every trial.".to_string(),
             false if goal.is_undecided() => {
-                format!("undecided: {missed} of {of}, because operations that were due had not ended.")
+                format!("undecided: {not_met}, because operations that were due had not ended.")
             }
-            false => format!("missed: {missed} of {of}."),
+            false => format!("missed: {not_met}."),
         };
         page.labelled("GOAL", &text);
     }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use model::run::{OperationUnit, WorkloadTraits};
-use model::{Unit, quantity};
+use model::{LatencySummary, Statistics, Unit, quantity};
 
 /// What kind of number is shown; decides the units it may be shown in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,10 +249,31 @@ pub fn time_ms(value: f64) -> String {
     Quantity::Milliseconds.show(value)
 }
 
-/// Mean and 99th percentile, as far as they are known: `mean 3.00 ms, p99 9.10 ms`.
-pub fn mean_and_p99(mean_ms: f64, p99_ms: f64) -> String {
+/// A value, marked with `>=` if only a lower bound of it is known.
+pub fn bounded(is_bound: bool, shown: String) -> String {
+    match is_bound && shown != "-" {
+        true => format!(">= {shown}"),
+        false => shown,
+    }
+}
+
+/// A time in milliseconds in a sentence, of which perhaps only a lower bound is known: `>= 16.1 s`.
+pub fn time_ms_bounded(value: f64, is_bound: bool) -> String {
+    bounded(is_bound, time_ms(value))
+}
+
+/// A statistic of times in a sentence: `3.00 ms`, `>= 16.1 s`, `-` if there is none. `part` is its name, as in
+/// [`LatencySummary::PARTS`].
+pub fn statistic(summary: &LatencySummary, part: &str) -> String {
+    let (value, is_bound) = summary.bounded(part).unwrap_or((f64::NAN, false));
+    time_ms_bounded(value, is_bound)
+}
+
+/// Mean and 99th percentile, as far as they are known: `mean 3.00 ms, p99 >= 9.10 ms`.
+pub fn mean_and_p99(mean_ms: f64, p99_ms: f64, at_least: Statistics) -> String {
     let known = [("mean", mean_ms), ("p99", p99_ms)].into_iter().filter(|(_, value)| value.is_finite());
-    known.map(|(name, value)| format!("{name} {}", time_ms(value))).collect::<Vec<String>>().join(", ")
+    let shown = known.map(|(name, value)| format!("{name} {}", time_ms_bounded(value, at_least.has(name))));
+    shown.collect::<Vec<String>>().join(", ")
 }
 
 /// A number of things per second in a sentence: `399/s`, `61.2 k/s`.

@@ -204,6 +204,7 @@ fn size_point(point: &CurvePoint) -> SizePoint {
         rate_per_s: point.rate_per_s[0],
         bytes_per_s: point.bytes_per_s[0],
         mean_ms: point.mean_ms[0],
+        at_least: point.at_least,
     }
 }
 

@@ -14,6 +14,7 @@ use crate::facts::ISSUED_SHARE;
 use crate::facts::generator::Shares;
 use crate::facts::pauses::{IN_FLIGHT_MIN, PAUSES_MIN, Pauses, TOLD_SHARE};
 use crate::facts::service::services;
+use crate::facts::stopped::Stopped;
 use crate::measured::{Measured, Window};
 use crate::statistics::{mean, median, variance};
 
@@ -81,7 +82,7 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         lost_share: pauses.lost_share,
         in_flight: pauses.in_flight,
         between_per_s: pauses.between_per_s,
-        all_per_s: whole.completed as f64 / measured.length_s(),
+        all_per_s: whole.rate_per_s,
         percentiles: percentiles(measured, &pauses),
         meanwhile,
     });
@@ -233,7 +234,8 @@ fn stopped_too(measured: &Measured, spans: &[(f64, f64)]) -> f64 {
 /// Pauses shorter than the intervals of the record: some intervals have an operation far slower than the
 /// others, and their throughput is lower in proportion to its duration. Never a limit.
 fn inside_intervals(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
-    if !measured.is_meant_steady() {
+    // The timeouts of a system that stopped answering are no pauses of it.
+    if !measured.is_meant_steady() || Stopped::of(measured).is_some() {
         return None;
     }
     let windows = measured.series();

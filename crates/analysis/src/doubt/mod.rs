@@ -133,7 +133,11 @@ fn ended_early(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
             }
             let why = match run.facts.get(ENDED_EARLY) {
                 Some(Level::Text(why)) => format!(": {why}"),
-                _ => String::new(),
+                _ => all_issued(measured.record)
+                    .map(|count| {
+                        format!(": all {} operations had been issued (`--operations`)", words::whole(count))
+                    })
+                    .unwrap_or_default(),
             };
             (format!("{measured_for} of the {} requested{why}", words::seconds(asked_s)), "")
         }
@@ -142,6 +146,15 @@ fn ended_early(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
         Ending::Failed(why) => (format!("the run failed: {why}"), ""),
     };
     Some(Doubt::new(DoubtKind::CutShort, text, help))
+}
+
+/// The largest number of operations, if as many were issued.
+pub(crate) fn all_issued(record: &RunRecord) -> Option<u64> {
+    let run = &record.run;
+    let Some(Level::Count(most)) = run.asked.get("workload.operations") else { return None };
+    let is_derived = |name: &str| run.traits.derived.iter().any(|derived| derived == name);
+    let own = record.intervals.iter().filter(|interval| !is_derived(&interval.operation));
+    (own.filter_map(|interval| interval.issued).sum::<u64>() >= *most).then_some(*most)
 }
 
 fn damaged(measured: &Measured) -> Option<Doubt> {
@@ -333,7 +346,8 @@ const BACKLOG_SHARE: f64 = 0.01;
 fn littles_law(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole().filter(|whole| whole.concurrency > 0.0)?;
     let intervals = || measured.intervals().filter(|interval| !interval.concurrency.is_nan());
-    let (completed, busy_s) = intervals().fold((0.0, 0.0), |(count, time), interval| {
+    let done = intervals().filter(|interval| interval.completed > 0);
+    let (completed, busy_s) = done.fold((0.0, 0.0), |(count, time), interval| {
         let completed = interval.completed as f64;
         (count + completed, time + completed * interval.service.mean / 1e3)
     });
@@ -437,9 +451,9 @@ fn counts_differ(result: &TrialResult) -> Option<Doubt> {
 
 fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole()?;
-    // Those that failed while they were waited for count too.
+    // Those that failed while they were waited for count too. Without any, those are left that were due before.
     let (failed, of) = match whole.due {
-        Some(due) if due.failed > whole.failed => (due.failed, due.ended),
+        Some(due) if due.failed > 0 => (due.failed, whole.judged()),
         _ => (whole.failed, whole.completed),
     };
     if failed == 0 {
@@ -481,13 +495,28 @@ fn few_samples(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
         return None;
     }
     // The number of launches is fixed, however long they take.
-    let help = if count == 0 { "" } else { for_more(&record.run, "measure longer") };
+    let help = match count {
+        0 if all_issued(record).is_some() => {
+            "set more operations (`--operations`), or a shorter warm-up (`--warm-up 0s`)"
+        }
+        0 => "",
+        _ => for_more(&record.run, "measure longer"),
+    };
     let beyond = |share: f64| count as f64 * share;
     let weakest = [("p50", 0.5), ("p90", 0.1), ("p95", 0.05), ("p99", 0.01), ("p99.9", 0.001)]
         .into_iter()
         .find(|(_, share)| beyond(*share) < SAMPLES_BEYOND)?;
     let text = match count {
-        0 => "no operation completed".to_string(),
+        0 => match all_issued(record) {
+            Some(most) => {
+                format!("all {} operations were issued before the measured time", words::whole(most))
+            }
+            None if result.in_flight() >= 0.5 => format!(
+                "no operation completed: {} waited for an answer until the end",
+                words::count(result.in_flight().round() as usize, "operation")
+            ),
+            None => "no operation completed".to_string(),
+        },
         count => format!(
             "{}: too few samples for {} and above",
             words::count(count as usize, "operation"),

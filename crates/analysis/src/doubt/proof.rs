@@ -67,7 +67,7 @@ fn not_completed(study: &Study, row: &ProofRow) -> Option<Doubt> {
 fn failing(study: &Study, document: &ResultDocument) -> Option<Doubt> {
     let failing = study.runs.iter().zip(&document.trials).filter(|(record, trial)| {
         matches!(record.run.trial.treatment, Treatment::Proof(_))
-            && trial.whole().is_some_and(|whole| whole.failed as f64 > FAILED_SHARE * whole.completed as f64)
+            && trial.whole().is_some_and(|whole| whole.fails_beyond(FAILED_SHARE))
     });
     let ids: Vec<&str> = failing.map(|(_, trial)| trial.trial.as_str()).collect();
     let first = ids.first()?;

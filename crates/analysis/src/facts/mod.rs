@@ -9,6 +9,7 @@ pub(crate) mod io_limit;
 pub(crate) mod launches;
 pub(crate) mod pauses;
 pub(crate) mod service;
+pub(crate) mod stopped;
 pub(crate) mod threads;
 pub(crate) mod write_cache;
 

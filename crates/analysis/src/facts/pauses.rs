@@ -23,6 +23,8 @@ const MISSING_MIN: f64 = 10.0;
 pub(crate) const IN_FLIGHT_MIN: f64 = 4.0;
 /// Number of pauses from which they count as repeated.
 pub(crate) const PAUSES_MIN: usize = 3;
+/// How much longer than the earlier ones the last pause may be: one that does not end is none.
+const LONGER: f64 = 2.0;
 /// Share of the time from which pauses are reported.
 pub(crate) const TOLD_SHARE: f64 = 0.01;
 /// Share of the time from which pauses distort the mean thread states.
@@ -87,9 +89,10 @@ impl Pauses {
 
     fn find(windows: &[Window]) -> Option<Pauses> {
         let length_s: f64 = windows.iter().map(Window::length_s).sum();
-        let completed: f64 = windows.iter().map(|window| window.completed as f64).sum();
-        let rate = completed / length_s;
-        let is_quiet = |window: &Window| (window.completed as f64) < QUIET * rate * window.length_s();
+        // A failure is no answer: where only timeouts of the client end, nothing came back.
+        let answered = |window: &Window| window.rate_per_s * window.length_s();
+        let rate = windows.iter().map(answered).sum::<f64>() / length_s;
+        let is_quiet = |window: &Window| window.rate_per_s < QUIET * rate;
         let stretches: Vec<&[Window]> =
             windows.chunk_by(|left, right| is_quiet(left) == is_quiet(right)).collect();
         // The usual slowest operation of an interval, without intervals after a quiet one.
@@ -121,7 +124,10 @@ impl Pauses {
                 }
                 // The waiting time of operations in flight is unknown; after several similar pauses there is
                 // little doubt.
-                None if stood && pauses.still.len() >= PAUSES_MIN => {
+                None if stood
+                    && pauses.still.len() >= PAUSES_MIN
+                    && still_s <= LONGER * pauses.lengths_s.iter().copied().fold(0.0, f64::max) =>
+                {
                     pauses.still.push((first.begin_s, last.end_s));
                 }
                 _ => {}
@@ -140,8 +146,7 @@ impl Pauses {
         pauses.in_flight /= count as f64;
         pauses.lost_share = lost_s / length_s;
         let outside = windows.iter().filter(|window| !is_quiet(window));
-        let answered: f64 = outside.map(|window| window.completed as f64).sum();
-        pauses.between_per_s = answered / (length_s - lost_s);
+        pauses.between_per_s = outside.map(answered).sum::<f64>() / (length_s - lost_s);
         (pauses.lost_share < 1.0).then_some(pauses)
     }
 

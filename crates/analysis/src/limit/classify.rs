@@ -224,7 +224,10 @@ fn by_part(
                 whole.sum += histogram.mean() / 1e6 * histogram.len() as f64;
             }
             let value = whole.sum / whole.operations;
-            let sum = |one: &Interval| of.summary(one).map(|summary| summary.mean * one.completed as f64);
+            let sum = |one: &Interval| match one.completed {
+                0 => of.summary(one).map(|_| 0.0),
+                completed => of.summary(one).map(|summary| summary.mean * completed as f64),
+            };
             let interval = interval_of(value, &batches(measured, operation, sum));
             not_by_bounds(decide(value, interval, goal.limit, goal.inclusive), measured, operation, of)
         }

@@ -79,7 +79,14 @@ mod tests {
 
     #[test]
     fn a_limit_with_close_bounds_is_known() {
-        let bound = |load| LimitBound { load, trials: 1, value: None, rate_per_s: 1.0, reason: None };
+        let bound = |load| LimitBound {
+            load,
+            trials: 1,
+            value: None,
+            is_bound: false,
+            rate_per_s: 1.0,
+            reason: None,
+        };
         for (answer, meets, misses, expected) in [
             (LimitAnswer::Found, Some(1.0), Some(2.0), true),
             // 5 is too close to tell.

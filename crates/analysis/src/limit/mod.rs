@@ -15,8 +15,8 @@ use model::limit::{
 };
 use model::result::{ResultDocument, TrialResult};
 use model::{
-    Decision, Design, Ending, Experiment, Goal, Phase, RunRecord, SECOND, Search, Study, Treatment, Trial,
-    Verdict,
+    Decision, Design, Ending, Experiment, Goal, Phase, RunRecord, SECOND, Search, Statistics, Study,
+    Treatment, Trial, Verdict,
 };
 
 use crate::goal;
@@ -331,6 +331,7 @@ impl LimitSearch {
                 load: self.search.axis.value(at.load),
                 trials: at.full.len() as u32,
                 value: goal_value(goal, &results),
+                is_bound: results.iter().any(|trial| goal::is_bound(goal, trial)),
                 rate_per_s: mean(&rates).unwrap_or(0.0),
                 reason: self.classified(study, at, goal)?.reason,
             })
@@ -368,7 +369,12 @@ impl LimitSearch {
         let of = |value: fn(&model::result::OperationResult) -> f64| {
             results.iter().filter_map(|trial| trial.whole().map(value)).collect::<Vec<f64>>()
         };
-        let time = |value| median(&of(value)).unwrap_or(0.0);
+        let time = |value| {
+            let known: Vec<f64> = of(value).into_iter().filter(|ms| ms.is_finite()).collect();
+            median(&known).unwrap_or(f64::NAN)
+        };
+        let at_least = results.iter().filter_map(|trial| trial.whole());
+        let at_least = at_least.fold(Statistics::NONE, |sum, whole| sum.or(whole.response_ms.at_least));
         let classes = self.search.goals.iter().filter_map(|goal| {
             let classified = self.classified(study, at, goal)?;
             Some(match (at.full.is_empty(), classified.meets) {
@@ -377,8 +383,11 @@ impl LimitSearch {
                 (false, _) => classified.class,
             })
         });
-        let [completed, failed] = [of(|whole| whole.completed as f64), of(|whole| whole.failed as f64)]
-            .map(|counts| counts.iter().sum::<f64>());
+        let failed_of = |whole: &model::result::OperationResult| {
+            whole.failed_share().map_or(0.0, |(least, _)| least) * whole.judged() as f64
+        };
+        let [judged, failed] =
+            [of(|whole| whole.judged() as f64), of(failed_of)].map(|counts| counts.iter().sum::<f64>());
         Some(LoadPoint {
             load: self.search.axis.value(at.load),
             trials: results.iter().map(|trial| trial.trial.clone()).collect(),
@@ -390,7 +399,8 @@ impl LimitSearch {
             p90_ms: time(|whole| whole.response_ms.p90),
             p95_ms: time(|whole| whole.response_ms.p95),
             p99_ms: time(|whole| whole.response_ms.p99),
-            failed: if completed > 0.0 { failed / completed } else { 0.0 },
+            at_least,
+            failed: if judged > 0.0 { failed / judged } else { 0.0 },
             classes: classes.collect(),
             values: self.search.goals.iter().map(|goal| goal_value(goal, &results)).collect(),
         })

@@ -271,8 +271,8 @@ fn useless(record: &RunRecord, trial: &TrialResult, generator: &[&Finding]) -> O
     let Some(whole) = trial.whole().filter(|whole| whole.completed > 0) else {
         return Some("no operation completed".into());
     };
-    if whole.failed as f64 > FAILED_SHARE * whole.completed as f64 {
-        let share = words::percent(whole.failed as f64 / whole.completed as f64);
+    if whole.fails_beyond(FAILED_SHARE) {
+        let share = words::percent(whole.failed_share().map_or(0.0, |(least, _)| least));
         return Some(format!("{share} of its operations failed"));
     }
     if generator.iter().any(|finding| finding.trials.contains(&trial.trial)) {
@@ -293,7 +293,7 @@ fn replicate(study: &Study, record: &RunRecord, trial: &TrialResult, goal: &Size
     let whole = trial.whole()?;
     let response_ms = match &goal.response {
         Some(goal) => crate::goal::value(goal, trial),
-        None => whole.response_ms.part(SHOWN_PART).filter(|_| !whole.response_ms.at_least.has(SHOWN_PART)),
+        None => whole.response_ms.bounded(SHOWN_PART).filter(|(_, is_bound)| !is_bound).map(|(ms, _)| ms),
     };
     let measured = Measured::of(record);
     let spans = [(measured.begin_s, measured.end_s)];
@@ -367,7 +367,10 @@ fn steps(
             .iter()
             .filter(|one| one.completed > 0)
             .filter(|one| of_goal(one))
-            .filter_map(|one| one.response.part(part))
+            .filter_map(|one| one.response.bounded(part))
+            // Which step never ended operations belong to is not looked for here.
+            .filter(|_| trial.whole().is_none_or(|whole| whole.censored == 0))
+            .map(|(ms, _)| ms)
             .collect();
         let rates = (well / length_s, in_flight / length_s);
         let one = of_spans(study, &measured, trial, &windows, rates, median(&responses));

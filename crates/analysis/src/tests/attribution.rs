@@ -101,7 +101,7 @@ fn a_busy_generator_comes_before_everything() {
 #[test]
 fn an_open_load_that_was_carried_is_not_saturated() {
     let document = of(&Simulated::open_disk(200.0, 1.0));
-    let Verdict::NotSaturated { carried: UnsaturatedReason::Offered { rate_per_s, p99_ms, closest } } =
+    let Verdict::NotSaturated { carried: UnsaturatedReason::Offered { rate_per_s, p99_ms, closest, .. } } =
         &document.verdict
     else {
         panic!("{:?}", document.verdict)

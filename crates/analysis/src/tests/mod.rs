@@ -7,6 +7,7 @@ mod comparing;
 mod copies;
 mod damage;
 mod hosts;
+mod in_flight;
 mod in_turn;
 mod limits;
 mod loads;

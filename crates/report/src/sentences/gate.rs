@@ -20,6 +20,7 @@ pub(super) fn gate_sentences(document: &ResultDocument, gate: &GateResult) -> (O
 fn line_sentence(gate: &GateResult, line: &GateLine, name: &str) -> String {
     let Some((low, high)) = line.low.zip(line.high) else {
         let why = match line.pairs {
+            _ if line.is_bound => "a value is only a bound, because operations never ended".into(),
             0 => "no round has it in both configurations".into(),
             pairs => format!("{} are too few for an interval", plural(pairs as usize, "round")),
         };
@@ -114,6 +115,7 @@ mod tests {
             finds: Some(finds),
             pairs: 24,
             rounds_needed: needed,
+            is_bound: false,
             answer,
         }
     }

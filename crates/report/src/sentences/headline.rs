@@ -17,7 +17,10 @@ use super::neighbour::{is_of_neighbours, neighbours};
 use super::storage::load_sweep;
 use super::{finding, findings_of, imports, limits_on, verdict, verdict_of_configuration};
 use crate::tables::{self, SIDE_BY_SIDE};
-use crate::text::{Quantity, RatioStyle, percent, plural, rate_word, sentence_start, time_ms};
+use crate::text::{
+    Quantity, RatioStyle, bounded, percent, plural, rate_word, sentence_start, statistic, time_ms_bounded,
+    time_s,
+};
 use crate::{costs, labels};
 
 /// The first sentences of a result.
@@ -80,12 +83,21 @@ impl Headline {
     /// The findings to list after it: those that it does not contain. Limits on which no verdict rests, and other limits
     /// where the load generator was the limit, are shown only in the explanation.
     pub fn others<'a>(&self, document: &'a ResultDocument) -> Vec<&'a Finding> {
-        let is_generator = matches!(document.verdict, Verdict::GeneratorBound { .. });
+        // What a system did that did not answer is no limit of it.
+        let hides_limits = matches!(
+            document.verdict,
+            Verdict::GeneratorBound { .. }
+                | Verdict::Inconclusive {
+                    reason: InconclusiveReason::StoppedAnswering { .. }
+                        | InconclusiveReason::NeverAnswered { .. },
+                    ..
+                }
+        );
         let findings = document.findings.iter().enumerate();
         let findings = findings
             .filter(|(at, finding)| finding.kind != FindingKind::Limits || is_in_a_verdict(document, *at));
         let unsaid = findings.filter(|(at, _)| !self.said.contains(at)).map(|(_, finding)| finding);
-        unsaid.filter(|finding| !is_generator || finding.kind != FindingKind::Limits).collect()
+        unsaid.filter(|finding| !hides_limits || finding.kind != FindingKind::Limits).collect()
     }
 }
 
@@ -113,15 +125,21 @@ pub(crate) fn is_swept(document: &ResultDocument) -> bool {
 /// The highest percentile with at least ten slower operations: `p99 3.18 ms`.
 fn tail(operation: &OperationResult) -> String {
     let summary = &operation.response_ms;
-    let reached = [("p99", summary.p99, 0.01), ("p90", summary.p90, 0.1)];
-    let found = reached.into_iter().find(|(_, _, beyond)| operation.judged() as f64 * beyond >= 10.0);
-    let (name, value, _) = found.unwrap_or(("p50", summary.p50, 0.5));
-    format!("{name} {}{}", bound(operation, name), time_ms(value))
+    let reached = [("p99", 0.01), ("p90", 0.1)];
+    let found = reached.into_iter().find(|(_, beyond)| operation.judged() as f64 * beyond >= 10.0);
+    let name = found.map_or("p50", |(name, _)| name);
+    format!("{name} {}", statistic(summary, name))
 }
 
-/// What stands before a response time of which only a lower bound is known.
-fn bound(operation: &OperationResult, part: &str) -> &'static str {
-    if operation.response_ms.at_least.has(part) { ">= " } else { "" }
+/// ` 4.2 % of the operations failed.`: of those that were due, whenever they ended. Empty if none failed.
+fn failures(whole: &OperationResult) -> String {
+    match whole.failed_share() {
+        Some((least, most)) if least > 0.0 => {
+            let at_least = if most > least { " At least" } else { "" };
+            format!("{at_least} {} of the operations failed.", percent(least))
+        }
+        _ => String::new(),
+    }
 }
 
 /// `71.1 k IOPS (291 MB/s)`.
@@ -145,6 +163,10 @@ fn measured(document: &ResultDocument, trial: &TrialResult) -> Option<String> {
                 whole.judged(),
                 whole.timed()
             ),
+            _ if trial.in_flight() >= 0.5 => format!(
+                "No operation completed: {} waited for an answer until the end.",
+                plural(trial.in_flight().round() as usize, "operation")
+            ),
             _ => "No operation completed.".into(),
         });
     }
@@ -167,10 +189,7 @@ fn measured(document: &ResultDocument, trial: &TrialResult) -> Option<String> {
     if traits.operations_apart {
         return launches(trial);
     }
-    let failed = match whole.failed {
-        0 => String::new(),
-        failed => format!(" {} of the operations failed.", percent(failed as f64 / whole.completed as f64)),
-    };
+    let failed = failures(whole);
     if traits.unit == OperationUnit::Entry {
         return Some(format!("{}.{failed}", imports::amount(whole, trial.measured_s, traits)));
     }
@@ -182,8 +201,13 @@ fn measured(document: &ResultDocument, trial: &TrialResult) -> Option<String> {
     }
     let load = under_load(&trial.load, traits);
     let carried = throughput(document, whole.rate_per_s, whole.bytes_per_s);
-    let mean = format!("{}{}", bound(whole, "mean"), time_ms(whole.response_ms.mean));
-    let times = format!("mean {mean}, {}", tail(whole));
+    let load = match trial.offered_s {
+        Some(offered_s) => {
+            format!("{load}, which ended after {} of {}", time_s(offered_s), time_s(trial.measured_s))
+        }
+        None => load,
+    };
+    let times = format!("mean {}, {}", statistic(&whole.response_ms, "mean"), tail(whole));
     Some(format!("{carried}{load}: {times}.{failed}"))
 }
 
@@ -215,8 +239,9 @@ fn listed(document: &ResultDocument) -> (Option<String>, Vec<String>) {
             true => Quantity::BytesPerSecond.show(bytes),
             false => Quantity::Rate(rate_word(&document.traits)).show(rate),
         };
-        let mean =
-            median("response_ms.mean").map_or(String::new(), |mean| format!(", mean {}", time_ms(mean)));
+        let is_bound = configuration.at_least.contains("response_ms.mean");
+        let mean = median("response_ms.mean")
+            .map_or(String::new(), |mean| format!(", mean {}", time_ms_bounded(mean, is_bound)));
         Some(format!("{}: {carried}{mean}", labels::row(document, &configuration.treatment.label)))
     });
     let mut each: Vec<String> = each.collect();
@@ -233,19 +258,19 @@ fn launches(trial: &TrialResult) -> Option<String> {
     let mut named = trial.operations.iter().filter(|each| each.name != Operation::All && each.completed > 0);
     let first = named.next()?;
     Some(match named.next() {
-        None if first.completed == 1 => format!("One launch took {}.", time_ms(first.response_ms.mean)),
+        None if first.judged() == 1 => format!("One launch took {}.", statistic(&first.response_ms, "mean")),
         None => format!(
             "{} launches took {} in the median, {} at most.",
             first.completed,
-            time_ms(first.response_ms.p50),
-            time_ms(first.response_ms.max),
+            statistic(&first.response_ms, "p50"),
+            statistic(&first.response_ms, "max"),
         ),
         Some(later) => format!(
             "The first launch took {}; {} later {} took {} in the median.",
-            time_ms(first.response_ms.mean),
+            statistic(&first.response_ms, if first.judged() > 1 { "min" } else { "mean" }),
             later.completed,
             if later.completed == 1 { "launch" } else { "launches" },
-            time_ms(later.response_ms.p50)
+            statistic(&later.response_ms, "p50")
         ),
     })
 }
@@ -327,7 +352,7 @@ fn peak(curve: &Curve, point: &CurvePoint, traits: &WorkloadTraits) -> String {
     let latency = match curve.operation {
         _ if traits.grouped => String::new(),
         Some(_) => String::new(),
-        None => match crate::text::mean_and_p99(point.mean_ms[0], point.p99_ms[0]) {
+        None => match crate::text::mean_and_p99(point.mean_ms[0], point.p99_ms[0], point.at_least) {
             times if times.is_empty() => times,
             times => format!(": {times}"),
         },
@@ -442,8 +467,14 @@ fn disagree(document: &ResultDocument, one: &str, other: &str) -> bool {
 /// `throughput 70.3 k IOPS instead of 17.9 k IOPS (x 3.83, 95 % interval 3.08 to 4.75, 3 pairs): better`.
 fn amounts(document: &ResultDocument, row: &ComparisonRow) -> String {
     let metric = tables::metric(&row.metric, &document.traits);
-    let [here, baseline] = [row.treatment, row.baseline].map(|value| metric.quantity.show(value));
+    let [here, baseline] = sides(row, metric.quantity);
     format!("{} {here} instead of {baseline} ({}): {}", metric.name, change(row), row.answer.word())
+}
+
+/// The value of the configuration and that of the baseline.
+pub(super) fn sides(row: &ComparisonRow, quantity: Quantity) -> [String; 2] {
+    let sides = [(row.treatment, row.treatment_is_bound), (row.baseline, row.baseline_is_bound)];
+    sides.map(|(value, is_bound)| bounded(is_bound, quantity.show(value)))
 }
 
 /// `-26.6 %, 95 % interval -28.2 to -26.1 %, 5 pairs`.
@@ -463,7 +494,7 @@ fn of_pair(document: &ResultDocument, row: &ComparisonRow) -> String {
     let this = labels::labelled(document, &row.configuration);
     let baseline = name(document, 0);
     let metric = tables::metric(&row.metric, &document.traits);
-    let [here, before] = [row.treatment, row.baseline].map(|value| metric.quantity.show(value));
+    let [here, before] = sides(row, metric.quantity);
     let noun = match row.metric.starts_with("response_ms.p") {
         true => format!("{} response time", metric.name),
         false => metric.name.to_string(),
@@ -489,6 +520,10 @@ fn of_pair(document: &ResultDocument, row: &ComparisonRow) -> String {
                 change(row)
             )
         }
+        Answer::CantTell if row.baseline_is_bound || row.treatment_is_bound => format!(
+            "No difference in {noun} is shown between {this} and {baseline}: {here} and {before}, and the values with >= are only \
+             bounds.",
+        ),
         Answer::CantTell if row.low.is_none() => format!(
             "{}: {noun} {here} instead of {before} ({}, one pair).",
             sentence_start(&this),
@@ -524,7 +559,7 @@ fn of_many(document: &ResultDocument, rows: &[&ComparisonRow], best: Option<usiz
         Some(row) => {
             let this = labels::labelled(document, &row.configuration);
             let metric = tables::metric(&row.metric, &document.traits);
-            let [here, before] = [row.treatment, row.baseline].map(|value| metric.quantity.show(value));
+            let [here, before] = sides(row, metric.quantity);
             format!("Best: {this}. {} {here} instead of {before} ({}).", sentence_start(&noun), change(row))
         }
         None if rows.iter().all(|row| row.answer == Answer::Worse) => best_is_baseline(document, rows),
@@ -551,9 +586,9 @@ fn best_is_baseline(document: &ResultDocument, rows: &[&ComparisonRow]) -> Strin
         "Best: {}. {} {}; next {} with {} ({}).",
         name(document, 0),
         sentence_start(&metric.name),
-        metric.quantity.show(nearest.baseline),
+        sides(nearest, metric.quantity)[1],
         labels::labelled(document, &nearest.configuration),
-        metric.quantity.show(nearest.treatment),
+        sides(nearest, metric.quantity)[0],
         change(nearest),
     )
 }
@@ -868,7 +903,7 @@ mod tests {
                 "65.0 requests/s with 1 request in flight: mean 4.97 ms, p90 7.35 ms. 68 % of the operations failed.",
             ),
             ("all-failed", "All 202 operations failed."),
-            ("nothing-completed", "No operation completed."),
+            ("nothing-completed", "No operation completed: 1 operation waited for an answer until the end."),
         ] {
             assert_eq!(headline(&recorded::run(run).document).answer.as_deref(), Some(expected), "{run}");
         }

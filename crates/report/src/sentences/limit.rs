@@ -6,7 +6,7 @@ use model::limit::{GoalLimit, LimitAnswer, LimitBound, LimitLaw, LimitResult, Mi
 
 use super::listed;
 use crate::labels;
-use crate::text::{Quantity, percent, plural, rate_word, sentence_start, things, time_ms};
+use crate::text::{Quantity, bounded, percent, plural, rate_word, sentence_start, things, time_ms};
 
 /// The answer of a search for the limit, and its details.
 pub(super) struct LimitSentences {
@@ -110,7 +110,8 @@ fn too_close(found: &LimitResult, of: &GoalLimit) -> Option<String> {
 fn smallest_sentence(found: &LimitResult, of: &GoalLimit) -> String {
     let (goal, setting) = (&of.goal, labels::setting(&found.setting));
     let at = |bound: &LimitBound| {
-        let value = bound.value.map(|value| format!(" ({})", goal_value(&of.metric, value)));
+        let shown = |value| bounded(bound.is_bound, goal_value(&of.metric, value));
+        let value = bound.value.map(|value| format!(" ({})", shown(value)));
         format!("{}{}", load_number(found, bound.load), value.unwrap_or_default())
     };
     match (&of.answer, &of.meets, &of.misses) {

@@ -86,7 +86,7 @@ fn level(
     let is_unclear = |row: &&&ComparisonRow| row.answer == Answer::CantTell;
     let values = |row: &ComparisonRow| {
         let metric = tables::metric(&row.metric, &document.traits);
-        let [here, before] = [row.treatment, row.baseline].map(|value| metric.quantity.show(value));
+        let [here, before] = super::headline::sides(row, metric.quantity);
         format!("{here} instead of {before} ({})", change(row))
     };
     let figures = |row: &ComparisonRow| format!("{} {}", noun(document, row), values(row));

@@ -5,7 +5,7 @@ use model::claim::{DeviceBound, DeviceClaim, LoadPoint, LoadSweep, ReachedLimit,
 
 use super::{of_series, ratio};
 use crate::labels;
-use crate::text::{Quantity, capitalized, per_s, percent, things, time_ms};
+use crate::text::{Quantity, capitalized, mean_and_p99, per_s, percent, things, time_ms, time_ms_bounded};
 
 fn iops(value: f64) -> String {
     Quantity::Rate("IOPS").show(value)
@@ -124,9 +124,12 @@ pub(super) fn block_sizes(from: &SizePoint, to: &SizePoint, series: &str) -> Str
         ratio(to.bytes_per_s / from.bytes_per_s),
         iops(to.rate_per_s),
         iops(from.rate_per_s),
-        time_ms(to.mean_ms),
-        time_ms(from.mean_ms),
-        ratio(to.mean_ms / from.mean_ms)
+        time_ms_bounded(to.mean_ms, to.at_least.has("mean")),
+        time_ms_bounded(from.mean_ms, from.at_least.has("mean")),
+        match to.at_least.or(from.at_least).has("mean") {
+            true => "can't tell".into(),
+            false => ratio(to.mean_ms / from.mean_ms),
+        }
     )
 }
 
@@ -141,22 +144,37 @@ fn carried(point: &LoadPoint) -> String {
 /// The load at which throughput stops growing, and the latency above it. `peak_is_known` where a sentence before it has the
 /// figures of the peak.
 pub(super) fn load_sweep(sweep: &LoadSweep, peak_is_known: bool) -> String {
-    let LoadSweep { factor, series, first, last, peak, knee, below_knee } = sweep;
+    let LoadSweep { factor, series, first, last, peak, knee, below_knee, stopped } = sweep;
     let (factor, series) = (labels::setting(factor), of_series(series));
     let at = |point: &LoadPoint| format!("{factor} {}", labels::level_text(&point.label));
-    let latency = |point: &LoadPoint| crate::text::mean_and_p99(point.mean_ms, point.p99_ms);
-    match (knee, below_knee) {
+    let latency = |point: &LoadPoint| match mean_and_p99(point.mean_ms, point.p99_ms, point.at_least) {
+        times if times.is_empty() => "no response times".into(),
+        times => times,
+    };
+    let mean = |point: &LoadPoint| time_ms_bounded(point.mean_ms, point.at_least.has("mean"));
+    let stopped = stopped.as_ref().map(|of| {
+        let what =
+            if of.rate_per_s > 0.0 { "Operations never ended" } else { "The system stopped answering" };
+        format!("{what} at {}{series}: {}, {}.", at(of), carried(of), latency(of))
+    });
+    if let Some(text) = stopped.as_ref().filter(|_| first.label == last.label) {
+        return format!("{text} At {}: {}, {}.", at(first), carried(first), latency(first));
+    }
+    let below_it = match (knee, below_knee) {
         // At the largest load it is not known whether throughput stops growing: only how little the last step added.
         (Some(knee), Some(below)) if knee.label == last.label => format!(
-            "{} instead of {}{series} added only {}: {} instead of {}, mean {} instead of {} ({}).",
+            "{} instead of {}{series} added only {}: {} instead of {}, mean {} instead of {}{}.",
             capitalized(&at(knee)),
             labels::level_text(&below.label),
             percent(knee.rate_per_s / below.rate_per_s - 1.0),
             carried(knee),
             carried(below),
-            time_ms(knee.mean_ms),
-            time_ms(below.mean_ms),
-            ratio(knee.mean_ms / below.mean_ms),
+            mean(knee),
+            mean(below),
+            match knee.at_least.or(below.at_least).has("mean") {
+                true => String::new(),
+                false => format!(" ({})", ratio(knee.mean_ms / below.mean_ms)),
+            },
         ),
         (Some(knee), _) => {
             let peak = match peak.label == knee.label {
@@ -174,7 +192,8 @@ pub(super) fn load_sweep(sweep: &LoadSweep, peak_is_known: bool) -> String {
             format!("Throughput stops growing at {}{series}{figures}.{peak}{cost}", at(knee))
         }
         (None, _) => format!(
-            "Throughput still grew at the largest load{series}: {} at {}, {}; {} at {}, {}.",
+            "Throughput still grew {}{series}: {} at {}, {}; {} at {}, {}.",
+            if stopped.is_some() { "below it" } else { "at the largest load" },
             carried(first),
             at(first),
             latency(first),
@@ -182,5 +201,6 @@ pub(super) fn load_sweep(sweep: &LoadSweep, peak_is_known: bool) -> String {
             at(last),
             latency(last)
         ),
-    }
+    };
+    stopped.into_iter().chain([below_it]).collect::<Vec<String>>().join(" ")
 }

@@ -1,5 +1,6 @@
 //! Every claim, verdict and reason with numbers as they are measured, read as sentences.
 
+mod bounds;
 mod limits;
 mod verdicts;
 
@@ -10,7 +11,8 @@ use model::result::{Direction, NotVaried, ProofAnswer, ProofResult, ProofRow};
 use model::verdict::{Closest, InconclusiveReason, JointEvidence, Limit, SideVerdict, UnsaturatedReason};
 use model::{
     CachePlace, Claim, Comparison, Detector, DrainResult, Estimate, Evidence, Finding, FindingKind,
-    HostResource, Level, Missing, Owner, Resource, ResourceClass, ResultDocument, Unit, Verdict, WriteCache,
+    HostResource, Level, Missing, Owner, Resource, ResourceClass, ResultDocument, Statistics, Unit, Verdict,
+    WriteCache,
 };
 
 use super::{evidence, finding, headline, missing, proof, verdict};
@@ -45,11 +47,24 @@ fn service(state: ServiceState) -> Claim {
 }
 
 fn size(label: &str, rate_per_s: f64, bytes: f64, mean_ms: f64) -> SizePoint {
-    SizePoint { label: label.into(), rate_per_s, bytes_per_s: rate_per_s * bytes, mean_ms }
+    SizePoint {
+        label: label.into(),
+        rate_per_s,
+        bytes_per_s: rate_per_s * bytes,
+        mean_ms,
+        at_least: Statistics::NONE,
+    }
 }
 
 fn load(label: &str, rate_per_s: f64, mean_ms: f64, p99_ms: f64) -> LoadPoint {
-    LoadPoint { label: label.into(), rate_per_s, bytes_per_s: rate_per_s * 4096.0, mean_ms, p99_ms }
+    LoadPoint {
+        label: label.into(),
+        rate_per_s,
+        bytes_per_s: rate_per_s * 4096.0,
+        mean_ms,
+        p99_ms,
+        at_least: Statistics::NONE,
+    }
 }
 
 fn reached(metric: &str, limit: f64, observed: f64) -> ReachedLimit {
@@ -115,6 +130,7 @@ fn sweep(knee: Option<LoadPoint>) -> Claim {
         peak: load("32", 71_900.0, 0.44, 1.1),
         below_knee: knee.is_some().then(|| load("8", 52_300.0, 0.15, 0.34)),
         knee,
+        stopped: None,
     })
 }
 

@@ -8,7 +8,7 @@ use super::finding::claim_in;
 use super::limits::{lead, limit_words, resource_words};
 use super::{evidence, listed, proof};
 use crate::labels;
-use crate::text::{capitalized, per_s, time_ms};
+use crate::text::{capitalized, per_s, percent, things, time_ms_bounded, time_s};
 
 /// Utilization from which a resource has no headroom, even if operations were not yet slower.
 const NO_HEADROOM: f64 = 0.95;
@@ -131,11 +131,11 @@ fn named(resource: &Resource) -> String {
 
 fn not_saturated(carried: &UnsaturatedReason, judged: Judged<'_>) -> String {
     match carried {
-        UnsaturatedReason::Offered { rate_per_s, p99_ms, closest } => {
+        UnsaturatedReason::Offered { rate_per_s, p99_ms, is_bound, closest } => {
             let carried = format!(
                 "all of the offered {} were completed, with a p99 of {}.",
                 per_s(*rate_per_s),
-                time_ms(*p99_ms)
+                time_ms_bounded(*p99_ms, *is_bound)
             );
             match closest {
                 None => format!("Nothing was saturated: {carried}"),
@@ -148,11 +148,11 @@ fn not_saturated(carried: &UnsaturatedReason, judged: Judged<'_>) -> String {
                 ),
             }
         }
-        UnsaturatedReason::AllThatUsersAsked { load, rate_per_s, mean_ms, finding } => format!(
+        UnsaturatedReason::AllThatUsersAsked { load, rate_per_s, mean_ms, is_bound, finding } => format!(
             "The load was the limit: {load} give {} at a mean response time of {}. {} Raise the load to \
             find the capacity of the system.",
             per_s(*rate_per_s),
-            time_ms(*mean_ms),
+            time_ms_bounded(*mean_ms, *is_bound),
             claimed(Some(*finding), judged).unwrap_or_default()
         ),
         UnsaturatedReason::Waited { finding } => format!(
@@ -196,6 +196,18 @@ fn unclear(reason: &InconclusiveReason, judged: Judged<'_>) -> String {
         }
         InconclusiveReason::NothingCompleted => "No trial completed.".into(),
         InconclusiveReason::NothingRecorded => "The completed trials recorded no operation.".into(),
+        InconclusiveReason::StoppedAnswering { at_s, measured_s, in_flight } => format!(
+            "The system stopped answering after {}: from then on nothing succeeded until the end of the {} measured, with {} in \
+             flight. So the limit is not known.",
+            time_s(*at_s),
+            time_s(*measured_s),
+            things(*in_flight)
+        ),
+        InconclusiveReason::NeverAnswered { operations, share } => format!(
+            "{} never ended, and {} of the time in flight was theirs. So the limit is not known.",
+            crate::text::plural(usize::try_from(*operations).unwrap_or(usize::MAX), "operation"),
+            percent(*share)
+        ),
         InconclusiveReason::AllFailed => "Every operation failed.".into(),
         InconclusiveReason::TooManyFailed => {
             "Too many operations failed: rate and response times do not show the limit.".into()
@@ -280,6 +292,12 @@ pub(crate) fn missing(document: &ResultDocument, missing: &Missing) -> String {
         }
         Missing::SamplesOfStep => "Give this step more work, or sample more often (`sample_every`).".into(),
         Missing::Looks => "Launch it more often (--repeat), or do more in one launch.".into(),
+        Missing::MoreOperations => {
+            "Set more operations (`--operations`), or a shorter warm-up: all of them were issued before the measured time.".into()
+        }
+        Missing::Answers => {
+            "Find out why the system did not answer, with its own log or --watch process:NAME, and measure again.".into()
+        }
         Missing::OtherFactor => "Vary other resources: none of the changed ones is the limit.".into(),
     }
 }

@@ -27,7 +27,8 @@ pub(crate) fn derived(trial: &TrialResult) -> Option<Table> {
         let count = operation.completed as f64;
         let mut cells =
             vec![Cell::words(operation.name.as_str()), Cell::number(count, &Quantity::Count.scale([count]))];
-        cells.extend(parts(&operation.response_ms).map(|value| Cell::number(value, &scale)));
+        let summary = &operation.response_ms;
+        cells.extend(LatencySummary::PARTS.map(|part| Cell::statistic(summary, part, &scale)));
         table.row(cells);
     }
     (!trial.derived.is_empty()).then_some(table)
@@ -56,7 +57,8 @@ pub(crate) fn derived_means(document: &ResultDocument) -> Option<Table> {
         };
         let value = |name: &str| configuration.derived_ms.get(name).copied().unwrap_or(f64::NAN);
         let mut cells = vec![Cell::words(label)];
-        cells.extend(shown.iter().map(|name| Cell::number(value(name), &scale)));
+        let is_bound = |name: &str| configuration.at_least.contains(&format!("derived_ms.{name}"));
+        cells.extend(shown.iter().map(|name| Cell::number(value(name), &scale).bounded(is_bound(name))));
         table.row(cells);
     }
     if names.len() > shown.len() {

@@ -1,11 +1,11 @@
 //! The table of goals.
 
-use model::result::TrialResult;
+use model::result::{GoalResult, TrialResult};
 use model::run::WorkloadTraits;
 use model::{Goal, ResultDocument};
 
 use crate::table::{Cell, Table};
-use crate::text::{Quantity, rate_word};
+use crate::text::{Quantity, plural, rate_word};
 
 /// The quantity a goal's value is in.
 fn goal_quantity(goal: &str, trial: Option<&TrialResult>, traits: &WorkloadTraits) -> Quantity {
@@ -33,6 +33,17 @@ fn goal_quantity(goal: &str, trial: Option<&TrialResult>, traits: &WorkloadTrait
         Ok(GoalMetric::Failed) => Quantity::Share,
         Ok(GoalMetric::Counter(name)) => Quantity::of(name.unit()),
         Err(_) => Quantity::Plain,
+    }
+}
+
+/// How many conditions were not met: `1 of 6 conditions, and 3 are undecided`.
+pub(crate) fn not_met(goal: &GoalResult) -> String {
+    let of = plural(goal.goals.len(), "condition");
+    match goal.missed_and_undecided() {
+        (missed, 0) => format!("{missed} of {of}"),
+        (0, undecided) => format!("{undecided} of {of}"),
+        (missed, 1) => format!("{missed} of {of}, and 1 is undecided"),
+        (missed, undecided) => format!("{missed} of {of}, and {undecided} are undecided"),
     }
 }
 

@@ -48,9 +48,10 @@ pub(crate) fn limit(document: &ResultDocument) -> Option<Table> {
             ];
             let there = goal.meets.as_ref();
             let value = there.and_then(|bound| bound.value);
-            row.push(
-                value.map_or(Cell::words("-"), |value| Cell::shown(value, goal_value(&goal.metric, value))),
-            );
+            row.push(value.map_or(Cell::words("-"), |value| {
+                let is_bound = there.is_some_and(|bound| bound.is_bound);
+                Cell::shown(value, goal_value(&goal.metric, value)).bounded(is_bound)
+            }));
             let rate = throughput(document).quantity;
             row.push(there.map_or(Cell::words("-"), |bound| {
                 Cell::shown(bound.rate_per_s, rate.show(bound.rate_per_s))
@@ -122,16 +123,18 @@ pub(crate) fn loads(document: &ResultDocument, found: &LimitResult, of: &Configu
     }
     for point in &of.points {
         let length = if point.is_full { "full" } else { "short" };
-        let time = |ms: f64| Cell::shown(ms, Quantity::Milliseconds.show(ms));
+        let time = |part: &str, ms: f64| {
+            Cell::shown(ms, Quantity::Milliseconds.show(ms)).bounded(point.at_least.has(part))
+        };
         let mut row = vec![
             load(found, point.load),
             Cell::shown(point.trials.len() as f64, point.trials.len().to_string()),
             Cell::words(length),
             Cell::number(point.rate_per_s, &rates),
-            time(point.mean_ms),
-            time(point.p50_ms),
-            time(point.p95_ms),
-            time(point.p99_ms),
+            time("mean", point.mean_ms),
+            time("p50", point.p50_ms),
+            time("p95", point.p95_ms),
+            time("p99", point.p99_ms),
             Cell::shown(point.failed, percent(point.failed)),
         ];
         row.extend(

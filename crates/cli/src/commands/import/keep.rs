@@ -239,7 +239,10 @@ fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -
     // A closed loop without think time keeps so many in flight, divided by the time that each operation takes.
     if let Some(Shape::Closed { users, think: 0 }) = &from.shape {
         for group in &mut groups {
-            let busy = |of: &Interval| of.completed as f64 * of.service.mean;
+            let busy = |of: &Interval| match of.completed {
+                0 => 0.0,
+                completed => completed as f64 * of.service.mean,
+            };
             let all: f64 = group.iter().map(busy).sum();
             let count = group.len() as f64;
             for interval in group.iter_mut().filter(|of| of.concurrency.is_nan()) {

@@ -187,6 +187,9 @@ fn kinds_of_names(path: &Path) -> BTreeMap<String, String> {
 
 fn times(count: u64, summary: &LatencySummary) -> WireTimes {
     let LatencySummary { mean, p50, p95, p99, max, .. } = *summary;
+    if !mean.is_finite() {
+        return WireTimes { count: 0, ..WireTimes::default() };
+    }
     WireTimes { count, mean, p50, p95, p99, max }
 }
 

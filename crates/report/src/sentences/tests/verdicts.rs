@@ -50,6 +50,7 @@ fn verdicts() -> Vec<Verdict> {
         not_saturated(UnsaturatedReason::Offered {
             rate_per_s: 2000.0,
             p99_ms: 3.1,
+            is_bound: false,
             closest: Some(Closest {
                 metric: "cpu.busy_share".into(),
                 instance: String::new(),
@@ -61,6 +62,7 @@ fn verdicts() -> Vec<Verdict> {
             load: "32 in flight with 1 s between".into(),
             rate_per_s: 31.2,
             mean_ms: 21.0,
+            is_bound: true,
             finding: 2,
         }),
         not_saturated(UnsaturatedReason::StillGrowing { finding: 3 }),
@@ -69,6 +71,8 @@ fn verdicts() -> Vec<Verdict> {
         unclear(InconclusiveReason::OnlyWatched),
         unclear(InconclusiveReason::Corrupted),
         unclear(InconclusiveReason::CountsDiffer),
+        unclear(InconclusiveReason::StoppedAnswering { at_s: 3.0, measured_s: 6.0, in_flight: 4.0 }),
+        unclear(InconclusiveReason::NeverAnswered { operations: 3, share: 0.75 }),
         unclear(InconclusiveReason::NothingCompleted),
         unclear(InconclusiveReason::NothingRecorded),
         unclear(InconclusiveReason::AllFailed),
@@ -115,6 +119,8 @@ fn what_was_missing() {
         Missing::Intervals,
         Missing::Success,
         Missing::FewerFailures,
+        Missing::MoreOperations,
+        Missing::Answers,
         Missing::OneChangedAlone,
         Missing::Source("pressure".into()),
         Missing::GeneratorCpu,
