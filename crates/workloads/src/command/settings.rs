@@ -183,7 +183,13 @@ impl CommandSettings {
         {
             shown = given.iter().map(|line| line.shown().trim()).collect();
             match words(line) {
-                Some(words) => command = words,
+                Some(words) => {
+                    // What is hidden is not split: it may have blanks.
+                    if given.iter().all(|line| line.shown() == line.reveal()) {
+                        shown = typed(&words.iter().map(|word| Secret::plain(word)).collect::<Vec<_>>());
+                    }
+                    command = words;
+                }
                 None => shell = true,
             }
         }
