@@ -14,12 +14,12 @@ use model::{
 };
 
 use crate::curve::{gain, load_curves};
-use crate::doubt::{INTERVALS_MIN, all_issued};
+use crate::doubt::INTERVALS_MIN;
 use crate::facts::generator::Shares;
 use crate::facts::launches::{are_seen, is_of_a_command};
 use crate::facts::service::{Service, services};
 use crate::facts::stopped::{Stopped, never_answered};
-use crate::facts::{FAILED_SHARE, headroom};
+use crate::facts::{FAILED_SHARE, all_issued, headroom};
 use crate::measured::{Measured, STEPS_MAX, Step};
 use crate::statistics::median;
 /// Shorter trials have no CPU utilization: the kernel counts CPU time in clock ticks of 10 ms.

@@ -590,6 +590,7 @@ pub struct DeviceClaim {
 /// The saturated rate of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a result has a few of them")]
 pub enum DeviceBound {
     /// Measured at several block sizes: operations per second are the limit from the first to the second
     /// point, bytes per second from the third to the last.

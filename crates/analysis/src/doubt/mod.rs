@@ -20,10 +20,10 @@ use model::{
 
 use crate::comparison::SMALLEST_CHANGE;
 use crate::configuration::SAMPLES_BEYOND;
-use crate::facts::ISSUED_SHARE;
 use crate::facts::generator::Shares;
 use crate::facts::launches::{are_a_series, used_cpus};
 use crate::facts::service::services;
+use crate::facts::{ISSUED_SHARE, all_issued};
 use crate::measured::{Measured, Window};
 use crate::statistics::{mean, mean_ratio};
 use crate::{trial, words};
@@ -146,15 +146,6 @@ fn ended_early(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
         Ending::Failed(why) => (format!("the run failed: {why}"), ""),
     };
     Some(Doubt::new(DoubtKind::CutShort, text, help))
-}
-
-/// The largest number of operations, if as many were issued.
-pub(crate) fn all_issued(record: &RunRecord) -> Option<u64> {
-    let run = &record.run;
-    let Some(Level::Count(most)) = run.asked.get("workload.operations") else { return None };
-    let is_derived = |name: &str| run.traits.derived.iter().any(|derived| derived == name);
-    let own = record.intervals.iter().filter(|interval| !is_derived(&interval.operation));
-    (own.filter_map(|interval| interval.issued).sum::<u64>() >= *most).then_some(*most)
 }
 
 fn damaged(measured: &Measured) -> Option<Doubt> {

@@ -14,6 +14,7 @@ pub(crate) mod threads;
 pub(crate) mod write_cache;
 
 use model::result::{OperationResult, TrialResult};
+use model::{Level, RunRecord};
 
 use crate::measured::Measured;
 
@@ -30,4 +31,13 @@ pub(crate) fn presses(measured: &Measured, trial: &TrialResult) -> bool {
         whole.offered.is_some_and(|offered| (whole.completed as f64) < ISSUED_SHARE * offered as f64)
     };
     !measured.is_open() || trial.whole().is_some_and(falls_behind)
+}
+
+/// The largest number of operations, if as many were issued.
+pub(crate) fn all_issued(record: &RunRecord) -> Option<u64> {
+    let run = &record.run;
+    let Some(Level::Count(most)) = run.asked.get("workload.operations") else { return None };
+    let is_derived = |name: &str| run.traits.derived.iter().any(|derived| derived == name);
+    let own = record.intervals.iter().filter(|interval| !is_derived(&interval.operation));
+    (own.filter_map(|interval| interval.issued).sum::<u64>() >= *most).then_some(*most)
 }

@@ -1,7 +1,7 @@
 //! Did the system stop answering? From some moment until the end of the measured time nothing succeeds, although operations
 //! are in flight. This is no pause, because it does not end; and what was measured before says nothing about the load.
 
-use crate::doubt::all_issued;
+use super::all_issued;
 use crate::measured::{Measured, Window};
 
 /// Number of operations that the earlier rate would have completed meanwhile: with random arrivals, ten are never missing by

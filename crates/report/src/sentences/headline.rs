@@ -187,7 +187,7 @@ fn measured(document: &ResultDocument, trial: &TrialResult) -> Option<String> {
         return Some(format!("{}.", sentence_start(&steps.join(", "))));
     }
     if traits.operations_apart {
-        return launches(trial);
+        return super::launches::launches(trial);
     }
     let failed = failures(whole);
     if traits.unit == OperationUnit::Entry {
@@ -251,28 +251,6 @@ fn listed(document: &ResultDocument) -> (Option<String>, Vec<String>) {
     let rest = each.split_off(1);
     let rest = if rest.is_empty() { rest } else { vec![format!("{}.", rest.join("; "))] };
     (Some(format!("{}.", each.remove(0))), rest)
-}
-
-/// The first launch of a command, and the median of those after it.
-fn launches(trial: &TrialResult) -> Option<String> {
-    let mut named = trial.operations.iter().filter(|each| each.name != Operation::All && each.completed > 0);
-    let first = named.next()?;
-    Some(match named.next() {
-        None if first.judged() == 1 => format!("One launch took {}.", statistic(&first.response_ms, "mean")),
-        None => format!(
-            "{} launches took {} in the median, {} at most.",
-            first.completed,
-            statistic(&first.response_ms, "p50"),
-            statistic(&first.response_ms, "max"),
-        ),
-        Some(later) => format!(
-            "The first launch took {}; {} later {} took {} in the median.",
-            statistic(&first.response_ms, if first.judged() > 1 { "min" } else { "mean" }),
-            later.completed,
-            if later.completed == 1 { "launch" } else { "launches" },
-            statistic(&later.response_ms, "p50")
-        ),
-    })
 }
 
 /// Where a sweep peaks, and what lies beyond.

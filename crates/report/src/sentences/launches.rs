@@ -3,9 +3,10 @@
 use model::FindingKind;
 use model::claim::{LaunchClaim, LaunchDifference, LaunchState};
 use model::launch::Doing;
+use model::result::{Operation, TrialResult};
 
 use crate::costs::{amount, kind_name};
-use crate::text::{cpus, percent, plural, time_ms, time_s};
+use crate::text::{cpus, percent, plural, statistic, time_ms, time_s};
 
 /// Differences that are named: the others are in the JSON.
 const DIFFERENCES_MAX: usize = 4;
@@ -103,4 +104,26 @@ pub(super) fn shifted(
         time_ms(before_ms),
         time_ms(after_ms)
     )
+}
+
+/// The first launch of a command, and the median of those after it.
+pub(super) fn launches(trial: &TrialResult) -> Option<String> {
+    let mut named = trial.operations.iter().filter(|each| each.name != Operation::All && each.completed > 0);
+    let first = named.next()?;
+    Some(match named.next() {
+        None if first.judged() == 1 => format!("One launch took {}.", statistic(&first.response_ms, "mean")),
+        None => format!(
+            "{} launches took {} in the median, {} at most.",
+            first.completed,
+            statistic(&first.response_ms, "p50"),
+            statistic(&first.response_ms, "max"),
+        ),
+        Some(later) => format!(
+            "The first launch took {}; {} later {} took {} in the median.",
+            statistic(&first.response_ms, if first.judged() > 1 { "min" } else { "mean" }),
+            later.completed,
+            if later.completed == 1 { "launch" } else { "launches" },
+            statistic(&later.response_ms, "p50")
+        ),
+    })
 }
