@@ -69,7 +69,12 @@ fn sign(measured: &Measured, used: &GeneratorUse, trial: &TrialResult) -> Option
                 .threshold(Estimate { value: 0.0, low: 0.0, high: THROTTLED_SHARE }),
         );
     }
+    // Other processes took nothing of a rate that was issued in time.
+    let is_in_time = drives && measured.is_open() && late.is_none();
     let kind = match () {
+        () if is_in_time && matches!(starved_by, Some(Starvation::OtherProcesses(_))) => {
+            FindingKind::Observation
+        }
         () if starved_by.is_some() || (drives && busy >= BUSY_SHARE) => FindingKind::Limits,
         () if shares.are_delayed() && late.is_some() => FindingKind::Limits,
         () if shares.are_delayed() => FindingKind::Observation,
