@@ -260,6 +260,16 @@ fn sum(measured: &Measured, name: Operation, names: &[&str], intervals: &[&Inter
     };
     sum.due = due(measured, names);
     sum.censored = sum.due.map_or(0, |due| due.censored);
+    // The operation of an arrival is known when it ends or is given up. In the intervals, arrivals are divided between the
+    // operations as these were completed.
+    if let Some(due) = sum.due.filter(|_| measured.is_open() && measured.step().is_none())
+        && sum.offered.is_some()
+        && measured.record.run.origin != Origin::Imported
+    {
+        let offered = due.ended.saturating_add(due.censored);
+        sum.offered = Some(offered);
+        sum.issued = sum.issued.map(|_| offered.saturating_sub(due.unsent.min(due.censored)));
+    }
     let of_times = |own: fn(&OperationHistograms) -> &Histogram<u64>,
                     censored: fn(&Times) -> &Histogram<u64>| {
         merged(histograms.iter().map(|of| (own(of), of.censored.as_deref().map(censored))))

@@ -13,6 +13,9 @@ use crate::inputs::{Inputs, KeptInputs};
 use crate::source::{Source, Unavailable};
 use crate::workload::Combined;
 
+/// What may be left of the agent of a machine that is lost.
+pub const LEFT: &str = "if its agent was killed, `plimsoll restore` on that machine removes what it left";
+
 /// A trial that machines take part in.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineTrial<'a> {

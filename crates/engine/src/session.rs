@@ -23,7 +23,7 @@ use crate::dependencies::{start_proxies, steps, variation_of};
 use crate::factor::{Factor, FactorKind, FactorTarget, Moment};
 use crate::factor_changes::{FactorChanges, OtherMachines, as_machines, open};
 use crate::inputs::{Inputs, KeptInputs};
-use crate::machines::{MachineTrial, Machines, combine_facts};
+use crate::machines::{LEFT, MachineTrial, Machines, combine_facts};
 use crate::restore::{CarryOut, NothingLeft, SharedJournal, end_made};
 use crate::sampler::Sampler;
 use crate::shell;
@@ -379,7 +379,8 @@ impl Session<'_> {
         // After the clean-up, which may need the target.
         let mut left = lasting.target.as_mut().map(SystemUnderTest::stop).unwrap_or_default();
         left.extend(lasting.factors.undo());
-        left.extend(self.machines.iter().flat_map(|machines| machines.borrow_mut().end()));
+        let lost = self.machines.iter().flat_map(|machines| machines.borrow_mut().end());
+        left.extend(lost.map(|why| format!("{why}; {LEFT}")));
         let mut remains: Vec<String> = cleaned.err().map(|error| error.to_string()).into_iter().collect();
         remains.extend(end_made(self.journal, self.registry.workloads)?);
         if !left.is_empty() {

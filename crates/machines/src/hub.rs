@@ -14,7 +14,7 @@ use engine::drive::Book;
 use engine::factor::Factor;
 use engine::inputs::{Input, KeptInputs};
 use engine::lanes::MachinePart;
-use engine::machines::{MachineFactor, MachineTrial, Machines, combine_facts};
+use engine::machines::{LEFT, MachineFactor, MachineTrial, Machines, combine_facts};
 use engine::source::{Source, SourceKind, Unavailable};
 use engine::target;
 use engine::workload::{Combined, LoadError};
@@ -192,9 +192,6 @@ impl Shared {
 }
 
 /// That a machine is lost, in words.
-/// What may be left of an agent.
-const LEFT: &str = "if its agent was killed, `plimsoll restore` on that machine removes what it left";
-
 fn lost(machine: &Machine, why: &str) -> String {
     format!("machine {}: {why}", machine.name)
 }
@@ -688,8 +685,8 @@ impl Machines for Hub {
         let inner = lock(&self.shared.inner);
         let left = inner.fleet.machines().iter().filter_map(|machine| match &machine.state {
             State::Ended | State::LeftOut => None,
-            State::Lost(why) => Some(format!("{}; {LEFT}", lost(machine, why))),
-            _ => Some(format!("machine {} did not end; {LEFT}", machine.name)),
+            State::Lost(why) => Some(lost(machine, why)),
+            _ => Some(format!("machine {} did not end", machine.name)),
         });
         left.collect()
     }

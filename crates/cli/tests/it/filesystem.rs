@@ -190,10 +190,13 @@ fn nothing_is_left_after_a_kill_at_any_moment_and_restore() {
         let directory = format!("r{round}");
         let experiment = if round % 4 < 2 { "e.toml" } else { "device.toml" };
         let mut command = command(&place, &["run", experiment, "--run-dir", &directory, "--quiet"]);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let said = std::fs::File::create(place.path("said")).unwrap();
+        let mut child = command.stdout(Stdio::null()).stderr(said).spawn().unwrap();
         // Half of the kills meet the load on any machine, the others the making of the file system.
         let begin = Instant::now();
         while round % 2 == 1 && !mounted(&place.path("volume")) {
+            let said = || std::fs::read_to_string(place.path("said")).unwrap();
+            assert!(child.try_wait().unwrap().is_none(), "round {round} has ended: {}", said());
             assert!(begin.elapsed() < Duration::from_secs(60), "nothing is mounted after a minute");
             std::thread::sleep(Duration::from_millis(2));
         }
