@@ -351,7 +351,7 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            let path = scratch.join(&at.to_string());
+            let path = scratch.join(at.to_string());
             if let Some(old) = old {
                 std::fs::write(&path, old).unwrap();
             }
