@@ -282,7 +282,7 @@ fn a_system_call_that_does_not_return_is_waited_for_and_nothing_is_lost() {
     let write = first(&document);
     let [ended, censored] = [&write["due"]["ended"], &write["censored"]].map(|count| count.as_u64().unwrap());
     assert_eq!(ended + censored, 200, "{write}");
-    assert!(censored > 100 && write["response_ms"]["max"].as_f64().unwrap() > 10_000.0, "{write}");
+    assert!(censored > 20 && write["response_ms"]["max"].as_f64().unwrap() > 10_000.0, "{write}");
     assert_eq!(document["goal"]["goals"][0]["met"], Value::from(false), "{}", document["goal"]);
 }
 
