@@ -354,10 +354,14 @@ impl std::error::Error for Problems {}
 
 /// The candidate most similar to `word`, if it is similar enough.
 pub fn near_word<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let characters = word.chars().count();
+    let most = |candidate: &str| 1.max(candidate.len().min(word.len()) / 3);
     candidates
         .into_iter()
+        // Their distance is at least this, and is found in a time that grows with the product of their lengths.
+        .filter(|candidate| candidate.chars().count().abs_diff(characters) <= most(candidate))
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= 1.max(candidate.len().min(word.len()) / 3))
+        .filter(|(distance, candidate)| *distance <= most(candidate))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
