@@ -652,7 +652,7 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
     }
 
     /// Whether an operation that is or was due then is issued: always, until the load ends, but nothing of a rate that is due
-    /// after the measured time. Users go on until they are told, because the throughput counts up to then.
+    /// after the measured time. Users go on until they are stopped, because the throughput counts up to then.
     #[inline]
     fn takes(&self, due: Nanos) -> bool {
         match &self.end {

@@ -272,7 +272,7 @@ pub struct GateLine {
     /// About how many rounds find a slowdown of the stated size; none if these do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds_needed: Option<u32>,
-    /// Whether a value is only a bound, because operations are censored: nothing can be told then.
+    /// Whether a value is only a bound, because operations are censored: it decides nothing then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_bound: bool,
     /// The answer for this metric.

@@ -79,7 +79,7 @@ impl Secret {
         Secret { shown: shown(&self.shown), text: text(&self.text), ..self.clone() }
     }
 
-    /// Numbers what is hidden in the same way in several texts, so that they can be told apart.
+    /// Numbers what is hidden in the same way in several texts, so that they stay distinct.
     pub fn distinguish(secrets: &mut [&mut Secret]) {
         for at in 1..secrets.len() {
             let (before, [this, ..]) = secrets.split_at_mut(at) else { return };

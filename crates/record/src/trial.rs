@@ -314,7 +314,7 @@ mod tests {
     use super::*;
     use crate::RunDirectory;
 
-    /// Writes a trial, and closes its files after each call if told so. Its files.
+    /// Writes a trial, and closes its files after each call if `closes` says so. Its files.
     fn files(closes: bool) -> BTreeMap<String, Vec<u8>> {
         let scratch = testkit::Scratch::new();
         let directory = RunDirectory::create(&scratch.join("run"), "", &Host::default()).unwrap();

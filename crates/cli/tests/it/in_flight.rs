@@ -260,7 +260,7 @@ fn a_system_call_that_does_not_return_is_waited_for_and_nothing_is_lost() {
         return;
     }
     let place = Place::new("frozen-file-system");
-    // Longer frozen than the load waits for threads that it has told to end.
+    // Longer frozen than the load waits for threads that are to end.
     let script = r#"
         PATH=$PATH:/usr/sbin:/sbin
         truncate -s 32M image && mkfs.ext4 -qF image && mkdir m && mount -o loop image m || exit 77
