@@ -12,7 +12,7 @@
 use model::design::Next;
 use model::gate::{FALSE_ALARM, GateLine, GateMetric, POWER, ROUNDS_MIN};
 use model::goal::GoalMetric;
-use model::result::TrialResult;
+use model::result::{OperationResult, TrialResult};
 use model::{Design, Ending, Experiment, Gate, GateAnswer, GateResult, RunRecord, Study, Trial};
 
 use crate::cost;
@@ -149,20 +149,20 @@ fn value(metric: &GateMetric, record: &RunRecord, trial: &TrialResult) -> Option
         }
         _ => {}
     }
-    let operation = match &metric.operation {
-        None => trial.whole()?,
-        Some(name) => trial.operations.iter().chain(&trial.derived).find(|of| of.name.is(name))?,
-    };
-    metric.value(operation)
+    metric.value(operation_of(metric, trial)?)
+}
+
+/// The operation that a metric is of: all together where it names none.
+fn operation_of<'t>(metric: &GateMetric, trial: &'t TrialResult) -> Option<&'t OperationResult> {
+    match &metric.operation {
+        None => trial.whole(),
+        Some(name) => trial.operations.iter().chain(&trial.derived).find(|of| of.name.is(name)),
+    }
 }
 
 /// Whether a value of the metric is only a bound in any trial, because operations are censored.
 fn has_bounds(metric: &GateMetric, trials: &[TrialResult]) -> bool {
-    let of = |trial: &TrialResult| match &metric.operation {
-        None => trial.whole().cloned(),
-        Some(name) => trial.operations.iter().chain(&trial.derived).find(|of| of.name.is(name)).cloned(),
-    };
-    let ranges = trials.iter().filter_map(of).filter_map(|operation| metric.metric.range(&operation));
+    let ranges = trials.iter().filter_map(|trial| metric.metric.range(operation_of(metric, trial)?));
     ranges.into_iter().any(|(low, high)| low != high)
 }
 

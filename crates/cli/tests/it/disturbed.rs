@@ -24,7 +24,7 @@ fn wait_for_the_load(place: &Place, name: &str) {
 }
 
 /// Runs a script with a mount namespace of its own, in which `$0` is the program.
-fn with_mounts(place: &Place, script: &str) -> Finished {
+pub(crate) fn with_mounts(place: &Place, script: &str) -> Finished {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_plimsoll")]).current_dir(place.path(""));
     command.env("PLIMSOLL_STATE_DIR", place.path("state")).env("NO_COLOR", "1");

@@ -272,10 +272,7 @@ fn a_system_call_that_does_not_return_is_waited_for_and_nothing_is_lost() {
         kill -INT $!; sleep 0.3; kill -INT $!; sleep 12
         fsfreeze -u m; wait $!
         echo $? > code"#;
-    let mut shell = std::process::Command::new("unshare");
-    shell.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_plimsoll")]).current_dir(place.path(""));
-    shell.env("PLIMSOLL_STATE_DIR", place.path("state")).env("NO_COLOR", "1");
-    let shell = Finished::of(shell);
+    let shell = crate::disturbed::with_mounts(&place, script);
     let read = |name: &str| std::fs::read_to_string(place.path(name)).unwrap_or_default();
     assert_eq!((shell.code, read("code").trim()), (0, "130"), "{}{}", shell.err, read("err"));
     let document: Value = serde_json::from_str(&read("out")).unwrap();

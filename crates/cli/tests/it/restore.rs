@@ -387,10 +387,7 @@ fn what_is_gone_is_not_called_restored_or_ended() {
     let process: i32 = after.split(',').next().unwrap().parse().unwrap();
     let target = rustix::process::Pid::from_raw(process).unwrap();
     rustix::process::kill_process(target, rustix::process::Signal::KILL).unwrap();
-    let is_alive = || {
-        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-    };
+    let is_alive = || crate::kill_statements::is_alive(process.unsigned_abs());
     wait_for("the target did not end", || !is_alive());
     std::fs::write(place.path("server.ini"), CONFIGURATION).unwrap();
     for arguments in [&["restore", "r", "--dry-run"][..], &["restore", "r"][..]] {
@@ -447,10 +444,7 @@ fn a_child_without_a_variable_or_a_parent_is_ended_as_it_is_said() {
         rustix::process::kill_process(process, rustix::process::Signal::KILL)
     };
     kill(first).unwrap();
-    let is_alive = |process: i32| {
-        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-    };
+    let is_alive = |process: i32| crate::kill_statements::is_alive(process.unsigned_abs());
     wait_for("the target did not end", || !is_alive(first));
     assert!(is_alive(worker));
     let done = run(&place, &["restore", "r"]);

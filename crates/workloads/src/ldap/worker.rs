@@ -485,6 +485,11 @@ impl<'a> LdapWorker<'a> {
         self.lose(place, failure);
     }
 
+    /// What the operation with this index in the mix is.
+    fn kind_at(&self, at: usize) -> Kind {
+        self.plan.mix.all.get(at).map_or(Kind::Search, |requests| requests.kind)
+    }
+
     /// Writes the requests of an operation.
     fn start(&mut self, place: u32, at: usize, operation: Operation, now: Nanos) -> Result<(), Failure> {
         let connection = &mut self.connections[place as usize];
@@ -563,7 +568,7 @@ impl Worker for LdapWorker<'_> {
         }
         let now = self.clock.now();
         let at = self.writer.choose(operation.number);
-        let pool = Pool::of(self.plan.mix.all.get(at).map_or(Kind::Search, |requests| requests.kind));
+        let pool = Pool::of(self.kind_at(at));
         let Some(place) = self.find_place(pool, now) else { return Admission::Busy };
         match self.writer.begin(&operation) {
             Begin::Ready => {}
@@ -618,8 +623,7 @@ impl Worker for LdapWorker<'_> {
             }
             None => {
                 let at = self.writer.chosen(operation.number);
-                let kind = self.plan.mix.all.get(at).map_or(Kind::Search, |requests| requests.kind);
-                self.left_unsent(kind, due);
+                self.left_unsent(self.kind_at(at), due);
             }
         }
     }

@@ -152,7 +152,7 @@ impl LdapWorker<'_> {
     #[cold]
     pub(super) fn left_unanswered(&mut self, place: u32, flight: &Flight) {
         let connection = &self.connections[place as usize];
-        let kind = self.plan.mix.all.get(usize::from(flight.operation)).map_or(Kind::Search, |of| of.kind);
+        let kind = self.kind_at(usize::from(flight.operation));
         let since = connection.since;
         match kind {
             _ if connection.stage != Stage::Open => self.left_unsent(kind, flight.begin),
