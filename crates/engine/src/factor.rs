@@ -135,7 +135,10 @@ pub trait Factor: Send {
 /// The environment variable that identifies the processes of a target, or of a neighbour.
 pub const TARGET_VARIABLE: &str = "PLIMSOLL_TARGET";
 
-/// A unique value for [`TARGET_VARIABLE`].
+/// The environment variable that identifies the commands that make a change.
+pub const COMMAND_VARIABLE: &str = "PLIMSOLL_COMMAND";
+
+/// A unique value for [`TARGET_VARIABLE`] or [`COMMAND_VARIABLE`].
 pub fn new_mark() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let process = std::process::id();
@@ -212,6 +215,14 @@ pub enum Undo {
         /// A unique value of the environment variable [`TARGET_VARIABLE`] of these processes.
         mark: String,
     },
+    /// Wait for the end of a command that makes the change and that a kill of Plimsoll left: it would go on after its change is
+    /// undone. After a time, it gets SIGKILL with its process group. What it leaves in the background goes on.
+    EndCommand {
+        /// A unique value of the environment variable [`COMMAND_VARIABLE`].
+        mark: String,
+        /// How long it may go on.
+        within: Nanos,
+    },
     /// Unmount the file system with this UUID from a directory. Another file system there stays, and an image
     /// without a name that was below the file system ends with it.
     Unmount {
@@ -257,6 +268,7 @@ impl Undo {
             | Undo::Affinity { .. }
             | Undo::EndTarget { .. }
             | Undo::EndNeighbour { .. }
+            | Undo::EndCommand { .. }
             | Undo::Unmount { .. } => true,
             Undo::RestoreValue { .. }
             | Undo::EraseFileSystem { .. }
@@ -283,6 +295,7 @@ impl std::fmt::Display for Undo {
             }
             Undo::EndTarget { process, .. } => write!(f, "stop process {process} and its child processes"),
             Undo::EndNeighbour { .. } => f.write_str("stop the process of the neighbour"),
+            Undo::EndCommand { .. } => f.write_str("end the command that makes the change"),
             Undo::Unmount { point, uuid } => {
                 write!(f, "unmount the file system {uuid} from {}", point.display())
             }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo};
+use engine::factor::{COMMAND_VARIABLE, Factor, FactorKind, FactorTarget, Moment, Undo, new_mark};
 use engine::shell;
 use engine::source::Unavailable;
 use model::experiment::{FactorInfo, ParameterInfo};
@@ -47,11 +47,16 @@ pub const COMMAND: FactorKind = FactorKind {
 /// Timeout of each command.
 const WITHIN: Nanos = 60 * SECOND;
 
+/// How long a command that a kill left may go on, before its change is undone.
+pub(crate) const LEFT_WITHIN: Nanos = 10 * SECOND;
+
 struct Command {
     set: Secret,
     undo: Secret,
     read: Option<Secret>,
     folder: PathBuf,
+    /// Identifies the processes of its commands.
+    mark: String,
     level: Option<Level>,
 }
 
@@ -65,6 +70,7 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
         undo: needed("undo")?,
         read: target.parameters.get("read").cloned(),
         folder: target.folder.clone(),
+        mark: new_mark(),
         level: None,
     }))
 }
@@ -74,8 +80,8 @@ impl Command {
         let shown = level.map(ToString::to_string).unwrap_or_default();
         let level = level.map(Level::reveal).unwrap_or_default();
         let script = Secret::filled(command, "{level}", &level, &shown);
-        shell::run(&script, &self.folder, &[("PLIMSOLL_LEVEL", level.as_str())], Duration::from_nanos(WITHIN))
-            .map_err(Unavailable)
+        let variables = [("PLIMSOLL_LEVEL", level.as_str()), (COMMAND_VARIABLE, &self.mark)];
+        shell::run(&script, &self.folder, &variables, Duration::from_nanos(WITHIN)).map_err(Unavailable)
     }
 }
 
@@ -104,11 +110,13 @@ impl Factor for Command {
     }
 
     fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
-        Ok(vec![Undo::Command {
+        let end = Undo::EndCommand { mark: self.mark.clone(), within: LEFT_WITHIN };
+        let undo = Undo::Command {
             command: self.undo.reveal().into(),
             folder: self.folder.clone(),
             within: WITHIN,
-        }])
+        };
+        Ok(vec![end, undo])
     }
 
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {

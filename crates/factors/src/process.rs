@@ -19,6 +19,8 @@ pub struct Stat {
     pub parent: u32,
     /// Its process group.
     pub group: u32,
+    /// Its session.
+    pub session: u32,
     /// The kernel's flags, `PF_*`.
     pub flags: u64,
     /// The start time, in clock ticks since boot.
@@ -34,6 +36,7 @@ impl Stat {
             is_alive: !matches!(stat.state, b'Z' | b'X'),
             parent: stat.parent()?,
             group: stat.group()?,
+            session: u32::try_from(stat.number(6)?).ok()?,
             flags: stat.number(9)?,
             started_ticks: stat.started_ticks()?,
         })
@@ -87,6 +90,20 @@ impl ProcessHandle {
     /// When this user lacks the permission.
     pub fn signal(&self, signal: Signal) -> std::io::Result<()> {
         match rustix::process::pidfd_send_signal(&self.descriptor, signal) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl ProcessHandle {
+    /// Sends a signal to the process group that it leads. It is not an error if all of it ended meanwhile.
+    ///
+    /// # Errors
+    /// When this user lacks the permission.
+    pub fn signal_group(&self, signal: Signal) -> std::io::Result<()> {
+        let Some(group) = i32::try_from(self.process).ok().and_then(Pid::from_raw) else { return Ok(()) };
+        match rustix::process::kill_process_group(group, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -176,7 +193,7 @@ mod tests {
         let parsed = parse(&stat(7, 3)).unwrap();
         assert_eq!(
             parsed,
-            Stat { is_alive: true, parent: 3, group: 1, flags: PF_NO_SETAFFINITY, started_ticks: 700 }
+            Stat { is_alive: true, parent: 3, group: 1, session: 1, flags: PF_NO_SETAFFINITY, started_ticks: 700 }
         );
         for torn in ["", "7 (a", "7 (a) S", "7 (a) S x 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9"] {
             assert_eq!(parse(torn), None, "{torn}");

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use engine::factor::{TARGET_VARIABLE, Undo};
+use engine::factor::{COMMAND_VARIABLE, TARGET_VARIABLE, Undo};
 use engine::source::{HostRoot, Unavailable};
 use model::{Nanos, Secret, SecretParts};
 use rustix::process::Signal;
@@ -38,6 +38,7 @@ pub fn carry_out(step: &Undo) -> Result<(), Unavailable> {
         }
         // Known by its mark only, which is in the journal before the process exists.
         Undo::EndNeighbour { mark } => end_target("neighbour", &Members::marked(mark), 0),
+        Undo::EndCommand { mark, within } => end_command(mark, *within),
         Undo::Unmount { point, uuid } => filesystem::remove(point, uuid),
         Undo::EraseFileSystem { device, uuid } => filesystem::erase(device, uuid),
         Undo::RemoveFolder { path, made_as, modified_unix_s } => {
@@ -83,6 +84,9 @@ pub fn nothing_left(step: &Undo) -> Option<String> {
         ),
         Undo::EndNeighbour { mark } => {
             (Members::marked(mark).living(&root).is_empty(), "the process of the neighbour has ended".into())
+        }
+        Undo::EndCommand { mark, .. } => {
+            (commands(&root, mark).is_empty(), "the command that makes the change has ended".into())
         }
         Undo::Unmount { point, uuid } => (
             !filesystem::is_mounted(point, uuid),
@@ -283,8 +287,7 @@ impl<'a> Members<'a> {
             {
                 return true;
             }
-            let environment = fs::read(root.join(format!("proc/{member}/environ"))).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+            has_variable(root, member, &wanted)
         };
         let members = all(root).into_iter().filter(|member| *member != this);
         members
@@ -292,6 +295,55 @@ impl<'a> Members<'a> {
                 ProcessHandle::if_it(root, member, |stat| stat.is_alive && belongs(member, stat))
             })
             .collect()
+    }
+}
+
+/// Whether a process has a variable with this value: `NAME=value`.
+fn has_variable(root: &HostRoot, process: u32, wanted: &str) -> bool {
+    let environment = fs::read(root.join(format!("proc/{process}/environ"))).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+}
+
+/// The commands with a mark that have not ended. Each leads the process group in which it was started; a daemon that it left has
+/// a session of its own.
+fn commands(root: &HostRoot, mark: &str) -> Vec<ProcessHandle> {
+    let wanted = format!("{COMMAND_VARIABLE}={mark}");
+    let found = all(root).into_iter().filter_map(|process| {
+        ProcessHandle::if_it(root, process, |stat| {
+            stat.is_alive
+                && stat.group == process
+                && stat.session != process
+                && has_variable(root, process, &wanted)
+        })
+    });
+    found.collect()
+}
+
+fn end_command(mark: &str, within: Nanos) -> Result<(), Unavailable> {
+    let root = HostRoot::live();
+    let begin = Instant::now();
+    let grace = Duration::from_nanos(within);
+    loop {
+        let running = commands(&root, mark);
+        let Some(first) = running.first() else { return Ok(()) };
+        if begin.elapsed() >= grace {
+            for command in &running {
+                command.signal_group(Signal::KILL).map_err(|error| {
+                    Unavailable(format!(
+                        "process {}, which makes the change, cannot be stopped: {error}; run as the same user",
+                        command.process
+                    ))
+                })?;
+            }
+        }
+        if begin.elapsed() >= grace.saturating_add(KILL_MAX) {
+            return Err(Unavailable(format!(
+                "process {}, which makes the change, does not exit after SIGKILL: it waits for a device; see the kernel's log \
+                (dmesg)",
+                first.process
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -412,6 +464,32 @@ mod tests {
         carry_out(&end).unwrap();
         ours.wait().unwrap();
         assert!(done.exists(), "its clean-up was ended");
+    }
+
+    #[test]
+    fn a_command_that_takes_too_long_is_ended_with_its_group() {
+        use std::os::unix::process::CommandExt;
+        let mark = format!("command-{}", std::process::id());
+        let start = |mark: &str| {
+            let mut command = std::process::Command::new("/bin/sh");
+            command.args(["-c", "sleep 60 & sleep 60; true"]).env(COMMAND_VARIABLE, mark).process_group(0);
+            command.spawn().unwrap()
+        };
+        let (mut ours, mut other) = (start(&mark), start("another"));
+        let end = Undo::EndCommand { mark, within: 50_000_000 };
+        for _ in 0..500 {
+            if nothing_left(&end).is_none() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(nothing_left(&end), None);
+        carry_out(&end).unwrap();
+        assert!(nothing_left(&end).is_some());
+        assert!(!ours.wait().unwrap().success());
+        assert!(other.try_wait().unwrap().is_none());
+        carry_out(&Undo::EndCommand { mark: "another".into(), within: 0 }).unwrap();
+        other.wait().unwrap();
     }
 
     #[test]

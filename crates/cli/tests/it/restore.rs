@@ -457,6 +457,42 @@ fn a_child_without_a_variable_or_a_parent_is_ended_as_it_is_said() {
 }
 
 #[test]
+fn a_command_that_still_makes_its_change_is_waited_for_before_the_change_is_undone() {
+    let place = Place::new("restore-command");
+    std::fs::write(place.path("state.txt"), "before").unwrap();
+    // It leaves a daemon, which is no part of the change any more.
+    std::fs::write(
+        place.path("c.toml"),
+        "[workload.null]\n[load]\nmeasure = \"100ms\"\nwarm_up = \"0s\"\n\
+         [vary]\n\"target.command.pool\" = { levels = [7], \
+         set = \"setsid sleep 60 & echo $! > daemon; touch begun; sleep 2; echo {level} > state.txt; sleep 1\", \
+         undo = \"echo restored > state.txt\" }\n",
+    )
+    .unwrap();
+    for arguments in [&["restore"][..], &["restore", "r"]] {
+        let mut child = command(&place, &["run", "c.toml", "--run-dir", "r", "--quiet"]).spawn().unwrap();
+        wait_for("the command did not begin", || place.path("begun").exists());
+        let daemon: u32 = text(&place, "daemon").trim().parse().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let planned = run(&place, &[arguments, &["--dry-run"]].concat());
+        assert!(planned.out.contains("end the command that makes the change"), "{}", planned.out);
+        let done = run(&place, arguments);
+        assert!(done.code == 0 && done.out.contains("target.command.pool restored"), "{}{}", done.out, done.err);
+        assert_eq!(text(&place, "state.txt"), "restored\n");
+        let is_left = crate::kill_statements::is_alive(daemon);
+        let _ = rustix::process::kill_process(
+            rustix::process::Pid::from_raw(daemon.cast_signed()).unwrap(),
+            rustix::process::Signal::KILL,
+        );
+        assert!(is_left, "what the command left in the background was ended");
+        assert_eq!(run(&place, &["restore", "r"]).out, "nothing to restore\n");
+        std::fs::remove_file(place.path("begun")).unwrap();
+        std::fs::remove_dir_all(place.path("r")).unwrap();
+    }
+}
+
+#[test]
 fn of_runs_that_begin_at_once_in_one_directory_one_runs() {
     let place = Place::new("restore-at-once");
     std::fs::write(place.path("n.toml"), "[workload.null]\n[load]\nmeasure = \"300ms\"\nwarm_up = \"0s\"\n")

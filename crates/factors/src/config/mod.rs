@@ -11,12 +11,13 @@ mod format;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo};
+use engine::factor::{COMMAND_VARIABLE, Factor, FactorKind, FactorTarget, Moment, Undo, new_mark};
 use engine::shell;
 use engine::source::Unavailable;
 use model::experiment::{FactorInfo, ParameterInfo};
 use model::{Level, Nanos, SECOND, Secret, SettingKind};
 
+use crate::command::LEFT_WITHIN;
 use file::fingerprint;
 use format::{Format, Replaced, read, replace};
 
@@ -69,6 +70,8 @@ struct Config {
     format: Format,
     reload: Option<Secret>,
     folder: PathBuf,
+    /// Identifies the processes of `reload`.
+    mark: String,
     /// Whether the target can be restarted.
     restartable: bool,
 }
@@ -97,6 +100,7 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
         format,
         reload: target.parameters.get(RELOAD).cloned(),
         folder: target.folder.clone(),
+        mark: new_mark(),
         restartable: target.restartable,
     }))
 }
@@ -139,7 +143,9 @@ impl Factor for Config {
     fn undo(&self, level: &Level) -> Result<Vec<Undo>, Unavailable> {
         let text = self.text()?;
         let replaced = self.replaced(&text, level)?;
-        let mut steps = vec![Undo::RestoreValue {
+        let reloads = self.reload.is_some();
+        let end = reloads.then(|| Undo::EndCommand { mark: self.mark.clone(), within: LEFT_WITHIN });
+        let restore = Undo::RestoreValue {
             path: self.path.clone(),
             key: self.key.clone(),
             at: replaced.at as u64,
@@ -147,7 +153,8 @@ impl Factor for Config {
             written: replaced.written,
             file_before: fingerprint(&text),
             file_written: fingerprint(&replaced.text),
-        }];
+        };
+        let mut steps: Vec<Undo> = end.into_iter().chain([restore]).collect();
         steps.extend(self.reload.as_ref().map(|reload| Undo::Command {
             command: reload.reveal().into(),
             folder: self.folder.clone(),
@@ -163,13 +170,9 @@ impl Factor for Config {
             file::replace(&self.path, &text, &replaced.text)?;
         }
         if let Some(reload) = &self.reload {
-            shell::run(
-                reload,
-                &self.folder,
-                &[("PLIMSOLL_LEVEL", &level.reveal())],
-                Duration::from_nanos(WITHIN),
-            )
-            .map_err(|why| Unavailable(format!("reload: {why}")))?;
+            let level = level.reveal();
+            let variables = [("PLIMSOLL_LEVEL", level.as_str()), (COMMAND_VARIABLE, &self.mark)];
+            shell::run(reload, &self.folder, &variables, Duration::from_nanos(WITHIN)).map_err(|why| Unavailable(format!("reload: {why}")))?;
         }
         Ok(0)
     }

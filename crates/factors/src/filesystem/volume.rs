@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::factor::{FactorTarget, Undo};
+use engine::factor::{COMMAND_VARIABLE, FactorTarget, Undo, new_mark};
 use engine::in_use::{self, Storage};
 use engine::loop_device::{CONTROL, LoopDevice};
 use engine::mounts::mounts;
@@ -72,6 +72,8 @@ pub(crate) struct Volume {
     below: Below,
     is_signature_permitted: bool,
     uuid: String,
+    /// Identifies the process of mkfs.
+    mark: String,
     number: u64,
     /// Files of the load.
     files: Vec<PathBuf>,
@@ -200,6 +202,7 @@ impl Volume {
             below,
             is_signature_permitted,
             uuid: superblock::written(uuid),
+            mark: new_mark(),
             number: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
             files: target.files.clone(),
             state: None,
@@ -260,7 +263,11 @@ impl Volume {
 
     /// The undo steps from now on, in their order.
     pub(crate) fn undo(&self) -> Vec<Undo> {
-        let mut steps = vec![Undo::Unmount { point: self.point.clone(), uuid: self.uuid.clone() }];
+        let mut steps = vec![
+            // What it makes is erased.
+            Undo::EndCommand { mark: self.mark.clone(), within: 0 },
+            Undo::Unmount { point: self.point.clone(), uuid: self.uuid.clone() },
+        ];
         if let Below::Devices(devices) = &self.below {
             let erase =
                 |device: &PathBuf| Undo::EraseFileSystem { device: device.clone(), uuid: self.uuid.clone() };
@@ -298,7 +305,7 @@ impl Volume {
             }
         };
         let begin = Instant::now();
-        make_file_system(recipe, &self.uuid, &devices, loops.is_empty())?;
+        make_file_system(recipe, &self.uuid, &self.mark, &devices, loops.is_empty())?;
         let make = begin.elapsed();
         let found = superblock::read(&devices[0]).map_err(|error| wrong(&devices[0], &error))?;
         if found.is_none_or(|found| found.uuid != self.uuid) {
@@ -460,6 +467,7 @@ fn arguments(kind: Kind, uuid: &str, discard: bool) -> Vec<String> {
 fn make_file_system(
     recipe: &Recipe,
     uuid: &str,
+    mark: &str,
     devices: &[PathBuf],
     discard: bool,
 ) -> Result<(), Unavailable> {
@@ -470,7 +478,8 @@ fn make_file_system(
     for device in devices {
         line.push_str(&format!(" '{}'", device.display()));
     }
-    shell::run(&Secret::plain(&line), Path::new("/"), &[], MAKE_MAX).map(|_| ()).map_err(Unavailable)
+    let variables = [(COMMAND_VARIABLE, mark)];
+    shell::run(&Secret::plain(&line), Path::new("/"), &variables, MAKE_MAX).map(|_| ()).map_err(Unavailable)
 }
 
 /// A file without a name, all of which is written.
@@ -602,7 +611,7 @@ pub(crate) fn erase(device: &Path, uuid: &str) -> Result<(), Unavailable> {
         match opened {
             Ok(file) => break File::from(file),
             Err(Errno::NOENT | Errno::NXIO) => return Ok(()),
-            // After a kill, mkfs may still write.
+            // The kernel ends the use of a device after the process.
             Err(Errno::BUSY) if begin.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(20)),
             Err(error) => {
                 return Err(Unavailable(format!(
