@@ -155,7 +155,7 @@ impl Common {
             WarmUp::Auto => None,
         };
         let clock = Clock::get();
-        let books = shares.iter().map(|_| Mutex::new(Book::new(operations, clock.now()))).collect();
+        let books = shares.iter().map(|_| Mutex::new(Book::new(operations))).collect();
         let (stop, start_late) = (Stop::default(), AtomicU64::new(0));
         Common { clock, shares, lanes, spread, may_spin, warm_up, measured, stop, books, start_late }
     }
@@ -218,7 +218,7 @@ impl<'a> Threads<'a> {
             workload,
             messages,
             send: Arc::downgrade(&send),
-            spare: (0..workers).map(|_| Book::new(kinds, 0)).collect(),
+            spare: (0..workers).map(|_| Book::new(kinds)).collect(),
             spun_ns: 0,
             go,
             threads: Vec::new(),
@@ -344,10 +344,7 @@ impl Crew for Threads<'_> {
         for (book, spare) in self.common.books.iter().zip(&mut self.spare) {
             {
                 let mut book = lock(book);
-                book.count_to(end);
-                book.in_flight_age_ns = book.age_in_flight();
-                (spare.in_flight, spare.counted_to) = (book.in_flight, book.counted_to);
-                spare.in_flight_issued = book.in_flight_issued;
+                book.end_interval(end, spare);
                 std::mem::swap(&mut *book, spare);
             }
             self.spun_ns += spare.spun_ns;
@@ -418,7 +415,6 @@ fn work(
     let seed = share.seed ^ u64::from(share.lane) << 32;
     let mut arrivals = Arrivals::new(&lane.shape, share.index, share.of, seed, begin, &common.measured)
         .spread_over(common.spread);
-    lock(book).counted_to = zero;
     let numbers = Numbers { first: u64::from(share.index), step: u64::from(share.of) };
     let mut pace = Pace::new(&common.clock, spins);
     let late =

@@ -16,6 +16,7 @@ use model::{MILLISECOND, Nanos, Times};
 
 use crate::arrivals::{Arrivals, MeasuredTime};
 use crate::clock::Time;
+use crate::flight::InFlight;
 use crate::pace::Pace;
 use crate::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Then, Worker};
 
@@ -44,20 +45,10 @@ pub struct Book {
     pub remarks: Vec<String>,
     /// Completed launches of commands.
     pub launches: Vec<CompletedLaunch>,
-    /// Time in flight, summed over operations, up to `counted_to`.
-    pub in_flight_ns: u64,
-    /// Operations in flight at `counted_to`.
-    pub in_flight: u64,
-    /// The sum of the times at which these were issued, modulo 2^64.
-    pub in_flight_issued: u64,
-    /// How long they were in flight until then, all together; set when the book is taken.
-    pub in_flight_age_ns: u64,
+    /// Operations in flight, by index of their names.
+    pub flights: Vec<InFlight>,
     /// Operations that were due in the measured time while as many as may be in flight were.
     pub held: u64,
-    /// Operations that were due in the measured time and were never handed to the system.
-    pub unsent: u64,
-    /// The time up to which time in flight is counted.
-    pub counted_to: Nanos,
     /// CPU time spent spinning for arrivals.
     pub spun_ns: u64,
 }
@@ -97,6 +88,8 @@ pub struct KindBook {
     /// The operations that were due in the measured time and were given up: the time that each had, and the service time as
     /// far as it was handed to the system. They are not among the completed ones.
     pub censored: Option<Box<Times>>,
+    /// Those of them that were never handed to the system.
+    pub unsent: u64,
 }
 
 impl KindBook {
@@ -108,6 +101,7 @@ impl KindBook {
         if let Some(censored) = other.censored.as_deref() {
             self.censored.get_or_insert_default().add(censored);
         }
+        self.unsent += other.unsent;
         self.completed += other.completed;
         self.late += other.late;
         self.failed += other.failed;
@@ -168,6 +162,7 @@ impl KindBook {
             return;
         }
         self.censored = None;
+        self.unsent = 0;
         self.completed = 0;
         self.late = 0;
         self.failed = 0;
@@ -182,7 +177,7 @@ impl KindBook {
 
 impl Book {
     /// An empty book for a number of operations.
-    pub fn new(kinds: usize, now: Nanos) -> Self {
+    pub fn new(kinds: usize) -> Self {
         Book {
             offered: 0,
             issued: 0,
@@ -190,13 +185,8 @@ impl Book {
             failures: Vec::new(),
             remarks: Vec::new(),
             launches: Vec::new(),
-            in_flight_ns: 0,
-            in_flight: 0,
-            in_flight_issued: 0,
-            in_flight_age_ns: 0,
+            flights: vec![InFlight::default(); kinds],
             held: 0,
-            unsent: 0,
-            counted_to: now,
             spun_ns: 0,
         }
     }
@@ -206,10 +196,9 @@ impl Book {
         self.offered += other.offered;
         self.issued += other.issued;
         self.held += other.held;
-        self.unsent += other.unsent;
-        self.in_flight += other.in_flight;
-        self.in_flight_age_ns += other.in_flight_age_ns;
-        self.in_flight_ns += other.in_flight_ns;
+        for (ours, theirs) in self.flights.iter_mut().zip(&other.flights) {
+            ours.add(theirs);
+        }
         self.spun_ns += other.spun_ns;
         for (ours, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
             ours.add(theirs);
@@ -230,13 +219,10 @@ impl Book {
 
     /// Clears the book.
     pub fn reset(&mut self) {
-        (self.in_flight, self.in_flight_issued) = (0, 0);
+        self.flights.fill(InFlight::default());
         self.offered = 0;
         self.issued = 0;
         self.held = 0;
-        self.unsent = 0;
-        self.in_flight_ns = 0;
-        self.in_flight_age_ns = 0;
         self.spun_ns = 0;
         self.failures.clear();
         self.remarks.clear();
@@ -244,25 +230,37 @@ impl Book {
         self.kinds.iter_mut().for_each(KindBook::reset);
     }
 
-    /// Counts the time in flight up to `now`.
-    #[inline]
-    pub fn count_to(&mut self, now: Nanos) {
-        self.in_flight_ns += self.in_flight * now.saturating_sub(self.counted_to);
-        self.counted_to = now.max(self.counted_to);
+    /// Operations in flight.
+    pub fn in_flight(&self) -> u64 {
+        self.flights.iter().map(|flight| flight.count).sum()
     }
 
-    /// How long the operations in flight at `counted_to` were in flight until then, all together.
-    pub(crate) fn age_in_flight(&self) -> u64 {
-        self.in_flight.wrapping_mul(self.counted_to).wrapping_sub(self.in_flight_issued)
+    /// Ends the interval of the operations in flight, which are carried on in another book.
+    pub fn end_interval(&mut self, now: Nanos, next: &mut Book) {
+        for (flight, next) in self.flights.iter_mut().zip(&mut next.flights) {
+            *next = flight.end(now);
+        }
     }
 
-    /// An operation in flight was completed then; perhaps the collector has counted up to a later instant.
     #[inline]
-    fn completed(&mut self, at: Nanos, issued: Nanos) {
-        self.count_to(at);
-        self.in_flight_ns = self.in_flight_ns.saturating_sub(self.counted_to - at);
-        self.in_flight = self.in_flight.saturating_sub(1);
-        self.in_flight_issued = self.in_flight_issued.wrapping_sub(issued);
+    fn issue(&mut self, kind: u16, at: Nanos) {
+        match self.flights.get_mut(usize::from(kind)) {
+            Some(flight) => flight.issue(at),
+            None => debug_assert!(false, "an operation that the workload did not declare"),
+        }
+    }
+
+    /// An operation in flight was completed then, as this kind; perhaps in an interval that has ended.
+    #[inline]
+    fn complete(&mut self, slot: &Slot, kind: u16, at: Nanos) {
+        let [first, kind] = [slot.kind, kind].map(usize::from);
+        if first == kind {
+            if let Some(flight) = self.flights.get_mut(first) {
+                flight.complete(slot.issued, at);
+            }
+        } else if let Ok([flight, other]) = self.flights.get_disjoint_mut([first, kind]) {
+            flight.complete_as(other, slot.issued, at);
+        }
     }
 
     #[inline]
@@ -323,13 +321,13 @@ impl Book {
     /// Records an operation that was due in the measured time and is given up: when it was issued, if it was, and when it is
     /// given up. Its true times are at least these.
     fn censor(&mut self, kind: Option<u16>, intended: Nanos, issued: Option<Nanos>, at: Nanos) {
-        self.unsent += u64::from(issued.is_none());
         // A worker that does not know the kind has only one, or the first one stands for all.
         let Some(kind) = self.kinds.get_mut(usize::from(kind.unwrap_or(0))) else {
             debug_assert!(false, "an operation in flight that the workload did not declare");
             return;
         };
         let of = kind.censored.get_or_insert_default();
+        kind.unsent += u64::from(issued.is_none());
         count(&mut of.response, at.saturating_sub(intended), 1);
         match issued {
             Some(issued) => {
@@ -392,6 +390,8 @@ struct Slot {
     number: u64,
     step: u32,
     user: Option<u32>,
+    /// Its kind, as far as it was known when it was issued.
+    kind: u16,
     /// When the first step was intended.
     first_intended: Nanos,
     /// The response and the service time of the steps before.
@@ -457,6 +457,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
         numbers,
         slots: vec![Slot::default(); in_flight_max as usize],
         free: (0..in_flight_max).rev().collect(),
+        turn: Vec::with_capacity(in_flight_max as usize),
         continuing: BinaryHeap::new(),
         number: numbers.first,
         exhausted: false,
@@ -498,6 +499,8 @@ struct Driver<'d, 'a, 'p, W: Worker + ?Sized, T: Time> {
     /// By ticket.
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// The kinds of the operations that are issued in this turn, and when.
+    turn: Vec<(u16, Nanos)>,
     /// The tickets of operations that continue, by the intended time of their next steps.
     continuing: BinaryHeap<Reverse<(Nanos, u32)>>,
     /// The number of the next new operation.
@@ -711,24 +714,23 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         }
         let turn = self.now;
         let turn_end = turn.saturating_add(ISSUE_TURN);
-        let mut issued = 0;
-        // Of these, the steps that are not new operations.
+        // Of the operations that are issued, the steps that are not new operations.
         let mut steps = 0;
-        // For the operations issued now: the latest instant, and the sum of all instants.
-        let (mut issued_last, mut issued_sum) = (self.now, 0_u64);
+        let mut issued_last = self.now;
         // Of the new operations, those that had to wait for capacity.
         let mut held = 0;
         let mut blocked = false;
-        while let Some((ticket, slot)) = self.due() {
-            match self.worker.submit(slot.operation(ticket)) {
+        while let Some((ticket, mut slot)) = self.due() {
+            let operation = slot.operation(ticket);
+            match self.worker.submit(operation) {
                 Admission::Accepted => {
+                    slot.kind = self.worker.kind_of(operation, true).unwrap_or(0);
                     self.taken(&slot);
                     self.slots[ticket as usize] = slot;
-                    issued += 1;
+                    self.turn.push((slot.kind, slot.issued));
                     steps += u64::from(slot.step > 0);
                     held += u64::from(self.is_held(&slot));
                     issued_last = slot.issued;
-                    issued_sum = issued_sum.wrapping_add(slot.issued);
                     if slot.issued > turn_end {
                         let now = self.pace.now();
                         self.issue_from = now.saturating_add(now.saturating_sub(turn));
@@ -762,20 +764,15 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
                 }
             }
         }
-        if issued > 0 {
-            let in_flight = self.in_flight() as u64;
+        if !self.turn.is_empty() {
             // In the interval in which they are issued, not in that in which they are done.
             let offered = steps + self.arrivals.take_offered(issued_last);
             let mut book = lock(self.book);
-            book.count_to(issued_last);
-            // Operations that were issued earlier are in flight since then, even if the collector counted up
-            // to a later instant.
-            book.in_flight_ns += (issued * book.counted_to).wrapping_sub(issued_sum);
-            book.issued += issued;
+            book.issued += self.turn.len() as u64;
             book.offered += offered;
             book.held += held;
-            book.in_flight = in_flight;
-            book.in_flight_issued = book.in_flight_issued.wrapping_add(issued_sum);
+            // In flight since it was issued, even if an interval has ended since.
+            self.turn.drain(..).for_each(|(kind, at)| book.issue(kind, at));
         }
         blocked
     }
@@ -796,11 +793,8 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         book.issued += 1;
         book.held += u64::from(self.is_held(&slot));
         book.offered += self.arrivals.take_offered(now) + u64::from(slot.step > 0);
-        book.count_to(slot.issued);
-        book.in_flight_ns += book.counted_to - slot.issued;
-        book.in_flight += 1;
-        book.count_to(now);
-        book.in_flight -= 1;
+        book.issue(done.kind, slot.issued);
+        book.complete(&Slot { kind: done.kind, ..slot }, done.kind, now);
         book.record(&slot, done, now, self.measured);
         if self.has_parts {
             book.take_parts(self.worker, self.measured);
@@ -839,7 +833,7 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         for completion in &*done {
             let at = if completion.at == 0 { now } else { completion.at.min(now) };
             let slot = &self.slots[completion.ticket as usize];
-            book.completed(at, slot.issued);
+            book.complete(slot, completion.done.kind, at);
             book.record(slot, completion.done, at, self.measured);
             if self.launches
                 && let Some(usage) = take_usage(self.worker, completion.ticket)
@@ -856,8 +850,6 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         if self.has_parts {
             book.take_parts(self.worker, self.measured);
         }
-        book.count_to(now);
-        book.in_flight = (self.in_flight() - done.len()) as u64;
         book.spun_ns += self.pace.take_spun();
         book.remarks.append(remarks);
         drop(book);

@@ -20,6 +20,7 @@ pub mod drive;
 mod ended;
 pub mod factor;
 mod factor_changes;
+pub mod flight;
 pub mod in_use;
 pub mod inputs;
 pub mod lanes;

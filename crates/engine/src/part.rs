@@ -214,7 +214,7 @@ fn drive(
     ended: &mut PartEnd,
 ) {
     let clock = Clock::get();
-    let mut book = Book::new(operations, zero);
+    let mut book = Book::new(operations);
     let mut phase = Phase::WarmUp;
     let mut measured_from = match load.warm_up {
         WarmUp::For(length) => Some(zero + length),

@@ -128,12 +128,11 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
                 .collect(),
             operations: &operations,
             crew,
-            total: Book::new(operations.len(), 0),
+            total: Book::new(operations.len()),
             measured: MeasuredTime::new(load.measure.unwrap_or(Nanos::MAX)),
             early: Vec::new(),
             weights: vec![0; operations.len()],
-            busy: vec![0.0; operations.len()],
-            in_flight: 0,
+            in_flight: vec![0; operations.len()],
             stream,
             zero: 0,
             begin: 0,
@@ -235,9 +234,8 @@ struct Collector<'a> {
     early: Vec<(usize, KindBook)>,
     /// Of the last interval in which something was completed: the completed operations by kind, and their time in service.
     weights: Vec<u64>,
-    busy: Vec<f64>,
     /// Operations in flight at the end of the last interval.
-    in_flight: u64,
+    in_flight: Vec<u64>,
     stream: &'a Stream<'a>,
     /// The zero of the trial's clock, on the run's clock.
     zero: Nanos,
@@ -433,9 +431,10 @@ impl Collector<'_> {
                     let text = format!("operations still in flight were abandoned after {waited_s} s");
                     self.stream.event(self.seconds(now), EventKind::Ended, text);
                 }
-                _ if !is_said && self.in_flight > 0 => {
+                _ if !is_said && self.in_flight.iter().any(|count| *count > 0) => {
                     is_said = true;
-                    self.stream.note(&waiting_for(self.in_flight, interrupted.load(Ordering::Relaxed)));
+                    let in_flight = self.in_flight.iter().sum();
+                    self.stream.note(&waiting_for(in_flight, interrupted.load(Ordering::Relaxed)));
                 }
                 _ => {}
             }
@@ -526,8 +525,6 @@ impl Collector<'_> {
         let begin = self.begin;
         let end = self.crew.take(until, &mut self.total).max(begin + 1);
         let length_ns = (end - begin) as f64;
-        let (offered, issued, in_flight_ns) =
-            (self.total.offered, self.total.issued, self.total.in_flight_ns);
         let at_s = self.seconds(end);
         let measured_share = self.measured.share(end.saturating_sub(1));
         // Parts and wholes of other operations were neither offered nor issued themselves.
@@ -546,22 +543,18 @@ impl Collector<'_> {
             self.early = early.collect();
         }
         let all: Vec<Cow<'_, Times>> = self.total.kinds.iter().map(KindBook::times).collect();
-        let busy: Vec<f64> = all
-            .iter()
-            .zip(&completed)
-            .map(|(times, completed)| times.service.mean() * *completed as f64)
-            .collect();
-        // Where nothing is completed, the operations are as many of each kind as they were.
-        if completed.iter().any(|completed| *completed > 0) {
-            (self.weights, self.busy) = (completed.clone(), busy);
+        // What was issued was completed, or is in flight in addition.
+        let in_flight: Vec<u64> = self.total.flights.iter().map(|flight| flight.count).collect();
+        let began = completed.iter().zip(&in_flight).zip(&self.in_flight);
+        let began: Vec<u64> =
+            began.map(|((completed, now), before)| (completed + now).saturating_sub(*before)).collect();
+        self.in_flight = in_flight;
+        // Where nothing is issued, the operations are as many of each kind as they were.
+        if began.iter().any(|began| *began > 0) {
+            self.weights = began;
         }
-        let busy_sum: f64 = self.busy.iter().sum();
-        let share =
-            |at: usize| if busy_sum > 0.0 { self.busy[at] / busy_sum } else { f64::from(u8::from(at == 0)) };
-        let (offered, issued) = (apportion(offered, &self.weights), apportion(issued, &self.weights));
-        let (held, unsent) =
-            (apportion(self.total.held, &self.weights), apportion(self.total.unsent, &self.weights));
-        self.in_flight = self.total.in_flight;
+        let [offered, issued, held] = [self.total.offered, self.total.issued, self.total.held]
+            .map(|count| apportion(count, &self.weights));
         let known = |at: usize, counts: &[u64], kind: &KindBook| match self.derived[at] {
             true => kind.completed,
             false => counts[at],
@@ -583,16 +576,16 @@ impl Collector<'_> {
                 late: Some(kind.late),
                 failed: kind.failed,
                 bytes: kind.bytes,
-                concurrency: in_flight_ns as f64 / length_ns * share(at),
+                concurrency: self.total.flights[at].time_ns as f64 / length_ns,
                 response: LatencySummary::of(&all[at].response),
                 service: LatencySummary::of(&all[at].service),
                 due: Some(Due {
                     ended: kind.due.response.len(),
                     failed: kind.due_failed,
                     censored: kind.censored.as_ref().map_or(0, |censored| censored.response.len()),
-                    unsent: own(at, unsent[at]),
+                    unsent: own(at, kind.unsent),
                     held: own(at, held[at]),
-                    in_flight_s: self.total.in_flight_age_ns as f64 / 1e9 * share(at),
+                    in_flight_s: self.total.flights[at].age_ns as f64 / 1e9,
                 }),
             })
             .collect();

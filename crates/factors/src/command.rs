@@ -111,11 +111,8 @@ impl Factor for Command {
 
     fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
         let end = Undo::EndCommand { mark: self.mark.clone(), within: LEFT_WITHIN };
-        let undo = Undo::Command {
-            command: self.undo.reveal().into(),
-            folder: self.folder.clone(),
-            within: WITHIN,
-        };
+        let undo =
+            Undo::Command { command: self.undo.reveal().into(), folder: self.folder.clone(), within: WITHIN };
         Ok(vec![end, undo])
     }
 

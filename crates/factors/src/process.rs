@@ -193,7 +193,14 @@ mod tests {
         let parsed = parse(&stat(7, 3)).unwrap();
         assert_eq!(
             parsed,
-            Stat { is_alive: true, parent: 3, group: 1, session: 1, flags: PF_NO_SETAFFINITY, started_ticks: 700 }
+            Stat {
+                is_alive: true,
+                parent: 3,
+                group: 1,
+                session: 1,
+                flags: PF_NO_SETAFFINITY,
+                started_ticks: 700
+            }
         );
         for torn in ["", "7 (a", "7 (a) S", "7 (a) S x 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9"] {
             assert_eq!(parse(torn), None, "{torn}");

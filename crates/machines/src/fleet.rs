@@ -851,7 +851,7 @@ impl Fleet {
             of.completed += counted.map(|(kind, _)| kind.completed).sum::<u64>();
         }
         let kinds = book.kinds.len();
-        let merged = self.merges.entry(end).or_insert_with(|| Book::new(kinds, 0));
+        let merged = self.merges.entry(end).or_insert_with(|| Book::new(kinds));
         if merged.kinds.len() != kinds {
             return Err("it has other operations than the other machines".into());
         }

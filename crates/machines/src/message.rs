@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::drive::{Book, CompletedLaunch, KindBook};
+use engine::flight::InFlight;
 use engine::lanes::MachinePart;
 use engine::machines::MachineFactor;
 use engine::part::PartEnd;
@@ -427,20 +428,16 @@ pub struct IntervalHead {
     /// As in [`Book`].
     pub issued: u64,
     /// As in [`Book`].
-    pub in_flight_ns: u64,
-    /// As in [`Book`].
     pub spun_ns: u64,
     /// As in [`Book`].
     pub held: u64,
-    /// As in [`Book`].
-    pub unsent: u64,
-    /// As in [`Book`].
-    pub in_flight: u64,
-    /// As in [`Book`].
-    pub in_flight_age_ns: u64,
-    /// Completed, late, failed, bytes of each operation, the failed ones that were due in the measured time, and 1 for each of
-    /// the sets of times that it has: due, other, censored. The body has the three histograms of each set.
-    pub kinds: Vec<[u64; 8]>,
+    /// Completed, late, failed, bytes of each operation, the failed ones that were due in the measured time, those that were
+    /// never sent, and 1 for each of the sets of times that it has: due, other, censored. The body has the three histograms of
+    /// each set.
+    pub kinds: Vec<[u64; 9]>,
+    /// Of each operation those in flight at the end, their time in flight, and how long they were in flight, as in
+    /// [`InFlight`].
+    pub flights: Vec<[u64; 3]>,
     /// As in [`Book`].
     pub failures: Vec<(u16, u32, u64)>,
     /// As in [`Book`].
@@ -467,7 +464,17 @@ pub fn of_book(phase: Phase, end: Nanos, zero: Nanos, book: &mut Book) -> (Inter
         let sets = sets.map(|times| times.filter(|times| !times.is_empty()));
         sets.iter().flatten().flat_map(|times| times.each()).for_each(|histogram| put(&mut body, histogram));
         let [due, other, censored] = sets.map(|times| u64::from(times.is_some()));
-        [kind.completed, kind.late, kind.failed, kind.bytes, kind.due_failed, due, other, censored]
+        [
+            kind.completed,
+            kind.late,
+            kind.failed,
+            kind.bytes,
+            kind.due_failed,
+            kind.unsent,
+            due,
+            other,
+            censored,
+        ]
     };
     let kinds = book.kinds.iter().map(kind_of).collect();
     let launch = |launch: CompletedLaunch| {
@@ -479,13 +486,10 @@ pub fn of_book(phase: Phase, end: Nanos, zero: Nanos, book: &mut Book) -> (Inter
         end: end.saturating_sub(zero),
         offered: book.offered,
         issued: book.issued,
-        in_flight_ns: book.in_flight_ns,
         spun_ns: book.spun_ns,
         held: book.held,
-        unsent: book.unsent,
-        in_flight: book.in_flight,
-        in_flight_age_ns: book.in_flight_age_ns,
         kinds,
+        flights: book.flights.iter().map(|of| [of.count, of.time_ns, of.age_ns]).collect(),
         failures: std::mem::take(&mut book.failures),
         remarks: std::mem::take(&mut book.remarks),
         launches: book.launches.drain(..).map(launch).collect(),
@@ -496,9 +500,12 @@ pub fn of_book(phase: Phase, end: Nanos, zero: Nanos, book: &mut Book) -> (Inter
 /// Puts a book together. `zero` is the start of the load on the clock of the reader. None if the body does not fit the head
 /// or a number is not possible.
 pub fn to_book(head: IntervalHead, body: &[u8], zero: Nanos, decoder: &mut HistogramDecoder) -> Option<Book> {
-    let mut book = Book::new(0, 0);
+    if head.flights.len() != head.kinds.len() {
+        return None;
+    }
+    let mut book = Book::new(0);
     let mut rest = body;
-    for [completed, late, failed, bytes, due_failed, sets @ ..] in head.kinds {
+    for [completed, late, failed, bytes, due_failed, unsent, sets @ ..] in head.kinds {
         if late > completed || failed > completed || due_failed > failed {
             return None;
         }
@@ -521,20 +528,31 @@ pub fn to_book(head: IntervalHead, body: &[u8], zero: Nanos, decoder: &mut Histo
         let ended = due.response.len();
         if ended.checked_add(other_ended) != Some(completed)
             || due.service.len() > ended
+            || unsent > censored_count
             || due.lag.len() > ended.saturating_add(censored_count)
         {
             return None;
         }
-        book.kinds.push(KindBook { completed, late, failed, bytes, due_failed, due, other, censored });
+        book.kinds.push(KindBook {
+            completed,
+            late,
+            failed,
+            bytes,
+            due_failed,
+            due,
+            other,
+            censored,
+            unsent,
+        });
     }
     let launch = |launch: LaunchHead| {
         let LaunchHead { kind, at, time, failed, usage } = launch;
         CompletedLaunch { kind, at: zero.saturating_add(at), time, failed, usage }
     };
     (book.offered, book.issued) = (head.offered, head.issued);
-    (book.held, book.unsent) = (head.held, head.unsent);
-    (book.in_flight, book.in_flight_age_ns) = (head.in_flight, head.in_flight_age_ns);
-    (book.in_flight_ns, book.spun_ns) = (head.in_flight_ns, head.spun_ns);
+    (book.held, book.spun_ns) = (head.held, head.spun_ns);
+    book.flights =
+        head.flights.into_iter().map(|[count, time, age]| InFlight::ended(count, time, age)).collect();
     (book.failures, book.remarks) = (head.failures, head.remarks);
     book.launches = head.launches.into_iter().map(launch).collect();
     rest.is_empty().then_some(book)

@@ -33,7 +33,7 @@ pub fn run(bytes: &[u8]) {
         fleet.tick(now);
         fleet.take_outbox();
         fleet.take_notices();
-        let mut book = Book::new(1, 0);
+        let mut book = Book::new(1);
         fleet.take(now, &mut book);
         let other = book.kinds[0].other.as_ref().map_or(0, |times| times.response.len());
         assert_eq!(book.kinds[0].due.response.len() + other, book.kinds[0].completed);

@@ -478,7 +478,12 @@ fn a_command_that_still_makes_its_change_is_waited_for_before_the_change_is_undo
         let planned = run(&place, &[arguments, &["--dry-run"]].concat());
         assert!(planned.out.contains("end the command that makes the change"), "{}", planned.out);
         let done = run(&place, arguments);
-        assert!(done.code == 0 && done.out.contains("target.command.pool restored"), "{}{}", done.out, done.err);
+        assert!(
+            done.code == 0 && done.out.contains("target.command.pool restored"),
+            "{}{}",
+            done.out,
+            done.err
+        );
         assert_eq!(text(&place, "state.txt"), "restored\n");
         let is_left = crate::kill_statements::is_alive(daemon);
         let _ = rustix::process::kill_process(

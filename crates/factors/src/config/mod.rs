@@ -172,7 +172,8 @@ impl Factor for Config {
         if let Some(reload) = &self.reload {
             let level = level.reveal();
             let variables = [("PLIMSOLL_LEVEL", level.as_str()), (COMMAND_VARIABLE, &self.mark)];
-            shell::run(reload, &self.folder, &variables, Duration::from_nanos(WITHIN)).map_err(|why| Unavailable(format!("reload: {why}")))?;
+            shell::run(reload, &self.folder, &variables, Duration::from_nanos(WITHIN))
+                .map_err(|why| Unavailable(format!("reload: {why}")))?;
         }
         Ok(0)
     }

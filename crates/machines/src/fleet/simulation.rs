@@ -357,7 +357,7 @@ impl World {
         let (zero, end) = (agent.zero, agent.zero + agent.end + self.interval);
         let is_measured = agent.measured_from.is_some_and(|from| end > from);
         let is_last = agent.measured_from.is_some_and(|from| end >= from + self.measure);
-        let mut book = Book::new(1, 0);
+        let mut book = Book::new(1);
         let count = self.random.below_u64(20);
         for _ in 0..count {
             let kind = &mut book.kinds[0];
@@ -455,7 +455,7 @@ impl World {
         loop {
             let end = begin + self.interval;
             self.until(|fleet| fleet.has_interval(end))?;
-            let mut book = Book::new(1, 0);
+            let mut book = Book::new(1);
             self.fleet.take(end, &mut book);
             if measured.is_some_and(|from| end > from) {
                 counted += book.kinds[0].completed;

@@ -150,9 +150,11 @@ impl Wire {
         let left = clock.timeout.saturating_sub(clock.since.elapsed());
         if left.is_zero() {
             // Another server may have used a part of the connection timeout.
-            let why = match clock.timeout.as_secs_f64().round() {
-                seconds if clock.progress == Progress::None => format!("waited {seconds} s for an answer"),
-                seconds => format!("waited {seconds} s without progress"),
+            let seconds = clock.timeout.as_secs_f64();
+            let waited = if seconds < 0.95 { format!("{seconds:.1}") } else { seconds.round().to_string() };
+            let why = match clock.progress {
+                Progress::None => format!("waited {waited} s for an answer"),
+                _ => format!("waited {waited} s without progress"),
             };
             return Err(Wire::give_up(&mut clock, why));
         }

@@ -247,8 +247,9 @@ fn quoted(text: &str) -> Vec<Range<usize>> {
 /// Whether a value shows nothing.
 pub(super) fn is_shown(value: &str) -> bool {
     let value = value.trim();
-    let is_literal =
-        ["null", "true", "false", "yes", "no", "on", "off", "none", "TEXT"].iter().any(|word| value.eq_ignore_ascii_case(word));
+    let is_literal = ["null", "true", "false", "yes", "no", "on", "off", "none", "TEXT"]
+        .iter()
+        .any(|word| value.eq_ignore_ascii_case(word));
     let is_hidden = value.bytes().all(|byte| byte == b'*');
     value.is_empty() || is_literal || is_hidden || value.starts_with('<') || has_placeholder(value)
 }

@@ -132,7 +132,7 @@ fn no_time_holds_the_preparation() {
     let clock = engine::clock::Clock::get();
     let measured = MeasuredTime::new(1);
     let mut arrivals = Arrivals::new(&workload.default_shape(), 0, 1, 0, clock.now(), &measured);
-    let book = std::sync::Mutex::new(Book::new(2, clock.now()));
+    let book = std::sync::Mutex::new(Book::new(2));
     let numbers = Numbers { first: 0, step: 1 };
     drive(
         &mut *worker,

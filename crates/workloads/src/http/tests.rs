@@ -733,7 +733,7 @@ pub(super) fn carried_out(
     let time = engine::arrivals::MeasuredTime::new(u64::MAX);
     let mut arrivals = engine::arrivals::Arrivals::new(&shape, 0, 1, 1, 0, &time);
     let names = workload.operations();
-    let book = std::sync::Mutex::new(engine::drive::Book::new(names.len(), 0));
+    let book = std::sync::Mutex::new(engine::drive::Book::new(names.len()));
     let share = Share { lane: 0, index: 0, of: 1, in_flight_max: users as u32, is_open: false, seed: 1 };
     let mut worker = workload.worker(&share).unwrap();
     let mut pace = engine::pace::Pace::new(&clock, false);

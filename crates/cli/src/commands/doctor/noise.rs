@@ -43,7 +43,7 @@ pub(super) fn measure(length: Nanos, mut tell: impl FnMut(Nanos) -> bool) -> Res
         .map_err(|problems| LoadError::new(problems.to_string(), ""))?;
     let measured = MeasuredTime::new(length);
     let stop = Stop::default();
-    let book = Mutex::new(Book::new(1, clock.now()));
+    let book = Mutex::new(Book::new(1));
     let count = || book.lock().map_or(0, |book| book.kinds[0].completed);
     let mut rates = Vec::new();
     let mut seconds = 0.0;
