@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use model::{Nanos, SECOND};
+use model::{Nanos, SECOND, SecretParts};
 
 /// Timeout of a connection; a local one is accepted or refused immediately.
 const CONNECT: Duration = Duration::from_millis(200);
@@ -18,8 +18,15 @@ const ANSWER_MAX: Nanos = 5 * SECOND;
 pub struct Page {
     /// `host:port`.
     pub host: String,
-    /// The path, from the first slash.
-    pub path: String,
+    /// The path, from the first slash. It may have credentials.
+    path: String,
+}
+
+/// Its address, without credentials.
+impl std::fmt::Display for Page {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&SecretParts::Url.hide(&format!("http://{}{}", self.host, self.path)))
+    }
 }
 
 impl Page {
@@ -38,6 +45,12 @@ impl Page {
             Some(slash) => rest.split_at(slash),
             None => (rest, "/"),
         };
+        if host.contains('@') {
+            return Err((
+                format!("a user name in the address of a page is not supported: `{url}`"),
+                "name a page that needs no login, or use \"tcp://HOST:PORT\"",
+            ));
+        }
         if host.is_empty() || url.chars().any(|c| c.is_control() || c == ' ') {
             return Err(wrong());
         }

@@ -167,7 +167,7 @@ impl<'a> SystemUnderTest<'a> {
         if probe.is_taken() {
             return Err(Absent::Failed(format!(
                 "{} accepts connections before the target is started: stop the program that listens there, or use another port",
-                self.target.settings.text(&READY).unwrap_or_default()
+                self.target.ready_in_words()
             )));
         }
         say("starting the target");
@@ -255,7 +255,7 @@ impl<'a> SystemUnderTest<'a> {
             if now >= deadline {
                 return Err(Absent::Failed(format!(
                     "the target was not ready ({}) within {}{}",
-                    self.target.settings.text(&READY).unwrap_or_default(),
+                    self.target.ready_in_words(),
                     quantity::duration(self.target.ready_within()),
                     self.last_lines()
                 )));

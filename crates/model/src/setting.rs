@@ -440,6 +440,14 @@ impl Settings {
         }
     }
 
+    /// The value of a text with secret parts, borrowed.
+    pub fn secret(&self, key: &Key<Option<Secret>>) -> Option<&Secret> {
+        match self.level(key.name)? {
+            Level::Secret(secret) => Some(secret),
+            _ => None,
+        }
+    }
+
     /// Whether the setting has a level.
     pub fn has(&self, setting: &SettingInfo) -> bool {
         self.0.contains_key(setting.name)

@@ -303,6 +303,35 @@ fn credentials_of_every_command_of_an_experiment_are_hidden_and_listed() {
     assert!(seen.contains("S3CRET-5\n") && seen.contains("S3CRET-6\n"), "{seen}");
 }
 
+/// The page of a health check has a key of its own.
+#[test]
+fn credentials_in_the_address_of_a_page_are_sent_and_kept_nowhere() {
+    let place = Place::new("secrets-pages");
+    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (target, launched) = (free(), free());
+    let experiment = format!(
+        "[target]\nstart = \"sh -c 'exec python3 -m http.server {target} >/dev/null 2>&1'\"\n\
+         ready = \"http://127.0.0.1:{target}/?token=S3CRET-1\"\n[workload.command]\n\
+         command = [\"sh\", \"-c\", \"exec python3 -m http.server {launched} >/dev/null 2>&1\"]\n\
+         until_http = \"http://127.0.0.1:{launched}/?api_key=S3CRET-2\"\nrepeat = 1\nwarmup = 0\n"
+    );
+    std::fs::write(place.path("e.toml"), experiment).unwrap();
+    let checked = run(&place, &["check", "e.toml", "--verbose"], None);
+    let said = format!("{}{}", checked.out, checked.err);
+    for listed in ["target.ready: http://127.0.0.1", "until_http: http://127.0.0.1", "?token=***", "?api_key=***"] {
+        assert!(checked.code == 0 && said.contains(listed), "{listed} is not in {said}");
+    }
+    let finished = run(&place, &["run", "e.toml", "--run-dir", "r", "--quiet"], None);
+    assert!(finished.measured(), "{}", finished.err);
+    let all = everything(&place, &finished);
+    assert!(!all.contains("S3CRET"), "{}", all.lines().find(|line| line.contains("S3CRET")).unwrap());
+    let login = "[target]\nstart = \"true\"\nready = \"http://bob:S3CRET@127.0.0.1:1/\"\n[workload.null]\n";
+    std::fs::write(place.path("login.toml"), login).unwrap();
+    let refused = run(&place, &["check", "login.toml"], None);
+    assert!(refused.code == 2 && refused.err.contains("a user name in the address"), "{}", refused.err);
+    assert!(!refused.err.contains("S3CRET"), "{}", refused.err);
+}
+
 /// Messages quote the lines and arguments of a user, but no credential in them.
 #[test]
 fn no_message_shows_a_credential() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Experiment, Key, Level, Nanos, Problem, Problems, Secret, SettingInfo, Settings};
+use crate::{Experiment, Key, Level, Nanos, Problem, Problems, Secret, SecretParts, SettingInfo, Settings};
 
 crate::settings! {
     /// The keys of `[target]`, except the table `environment`.
@@ -35,8 +35,8 @@ crate::settings! {
         "Name of the machine of `machines.watch` where it is already running: factors are set there. Default: this machine.",
     );
 
-    pub static READY: Key<Option<String>> = Key::text(
-        "ready", "",
+    pub static READY: Key<Option<Secret>> = Key::secret(
+        "ready", SecretParts::Pairs,
         "Test of readiness: \"tcp://HOST:PORT\" accepts a connection, \"http://HOST:PORT/PATH\" is served, or \"line:REGEX\" matches a line of its output.",
     );
 
@@ -133,7 +133,7 @@ impl Target {
 
     /// How readiness is detected; none if it is not checked, or if the text is invalid.
     pub fn readiness(&self) -> Option<Readiness<'_>> {
-        let text = self.settings.text(&READY)?;
+        let text = self.settings.secret(&READY)?.reveal();
         if let Some(host) = text.strip_prefix("tcp://") {
             let port = host.rsplit_once(':').filter(|(name, _)| !name.is_empty())?.1;
             return port.parse::<u16>().is_ok_and(|port| port > 0).then_some(Readiness::Tcp(host));
@@ -142,6 +142,11 @@ impl Target {
             return Some(Readiness::Http(text));
         }
         text.strip_prefix("line:").map(str::trim).filter(|text| !text.is_empty()).map(Readiness::Line)
+    }
+
+    /// The test of readiness as it is shown.
+    pub fn ready_in_words(&self) -> String {
+        self.settings.secret(&READY).map(ToString::to_string).unwrap_or_default()
     }
 
     /// Timeout of readiness.
@@ -222,7 +227,7 @@ impl Target {
                 );
             }
         }
-        match (settings.text(&READY), self.readiness()) {
+        match (settings.secret(&READY), self.readiness()) {
             (Some(text), None) => problem(
                 Some(&READY),
                 format!("`{text}` is not a test of readiness"),

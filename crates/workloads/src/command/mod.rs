@@ -216,7 +216,7 @@ impl std::fmt::Display for Until {
             Until::Exit => f.write_str("exit"),
             Until::Port(host) => write!(f, "port {host} answers"),
             Until::Line(pattern) => write!(f, "a line matches {pattern}"),
-            Until::Http(page) => write!(f, "http://{}{} is served", page.host, page.path),
+            Until::Http(page) => write!(f, "{page} is served"),
             Until::Window(title) => write!(f, "a window with `{title}` in its title appears"),
         }
     }

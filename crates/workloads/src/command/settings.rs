@@ -10,7 +10,7 @@ use engine::page_cache::DROP_CACHES;
 use engine::readiness::{Page, resolve};
 use engine::shell::SHELL;
 use model::secret::HIDDEN;
-use model::{Key, Level, Nanos, PathUse, Problem, Problems, Secret, SettingInfo, Settings};
+use model::{Key, Level, Nanos, PathUse, Problem, Problems, Secret, SecretParts, SettingInfo, Settings};
 use regex::bytes::Regex;
 use rustix::fs::Access;
 
@@ -57,8 +57,8 @@ model::settings! {
         "Time until a line of its output matches this regular expression.",
     );
 
-    pub(super) static UNTIL_HTTP: Key<Option<String>> = Key::text(
-        "until_http", "",
+    pub(super) static UNTIL_HTTP: Key<Option<Secret>> = Key::secret(
+        "until_http", SecretParts::Url,
         "Time until this page is served with a status of 200 to 399: \"http://HOST:PORT/PATH\".",
     );
 
@@ -236,8 +236,8 @@ impl CommandSettings {
                 }
             }
         }
-        if let Some(text) = settings.text(&UNTIL_HTTP) {
-            match Page::parse(text) {
+        if let Some(url) = settings.secret(&UNTIL_HTTP) {
+            match Page::parse(url.reveal()) {
                 Ok(page) => until = Until::Http(page),
                 Err((what, help)) => problems.add(&[&UNTIL_HTTP], what, help),
             }
