@@ -13,6 +13,7 @@ use model::{
 };
 
 use crate::configuration::Group;
+use crate::facts::stopped::{never_answered, never_answered_in};
 use crate::measured::Measured;
 use crate::plan::{baseline_level, plan_of};
 use crate::statistics::median;
@@ -173,7 +174,7 @@ fn sweep(study: &Study, groups: &[Group], trials: &[TrialResult], factor: &Setti
             factor: factor.0.clone(),
             series: name.join(", "),
             operation: operation.map(str::to_string),
-            points: levels.iter().filter_map(|place| point(place, trials, operation)).collect(),
+            points: levels.iter().filter_map(|place| point(study, place, trials, operation)).collect(),
         }
     };
     // Consecutive operations have separate curves: the sum of a staging and an export is meaningless.
@@ -197,7 +198,13 @@ fn sweep(study: &Study, groups: &[Group], trials: &[TrialResult], factor: &Setti
 }
 
 /// The point of a level: all operations, or one of them; none if no trial executed it.
-fn point(place: &Place, trials: &[TrialResult], operation: Option<&str>) -> Option<CurvePoint> {
+fn point(
+    study: &Study,
+    place: &Place,
+    trials: &[TrialResult],
+    operation: Option<&str>,
+) -> Option<CurvePoint> {
+    let records = place.trials.iter().filter_map(|at| study.runs.get(*at));
     let trials: Vec<&TrialResult> = place.trials.iter().filter_map(|at| trials.get(*at)).collect();
     let done: Vec<&OperationResult> = trials
         .iter()
@@ -222,6 +229,7 @@ fn point(place: &Place, trials: &[TrialResult], operation: Option<&str>) -> Opti
         mean_ms: of(|done| done.response_ms.mean),
         p99_ms: of(|done| done.response_ms.p99),
         at_least: bounds_of_point(|part| at_least.has(part)),
+        is_unanswered: records.into_iter().any(|record| never_answered(&Measured::of(record)).is_some()),
     })
 }
 
@@ -254,6 +262,8 @@ struct Step {
     p99_ms: f64,
     /// Whether the times are only lower bounds.
     is_bound: bool,
+    /// Whether operations that never ended were a large part of those in flight.
+    is_unanswered: bool,
 }
 
 /// The curve over the load within the runs of one configuration; none without load steps.
@@ -284,6 +294,7 @@ fn steps(study: &Study, group: &Group, several: bool) -> Option<Curve> {
                 &intervals,
                 &later,
                 &unanswered(&measured, &intervals),
+                never_answered_in(&measured, &intervals).is_some(),
             ));
         }
     }
@@ -304,6 +315,7 @@ fn steps(study: &Study, group: &Group, several: bool) -> Option<Curve> {
                 mean_ms: of(|step| step.mean_ms),
                 p99_ms: of(|step| step.p99_ms),
                 at_least: bounds_of_point(|_| steps.iter().any(|step| step.is_bound)),
+                is_unanswered: steps.iter().any(|step| step.is_unanswered),
             }
         })
         .collect();
@@ -351,7 +363,12 @@ fn unanswered(measured: &Measured, intervals: &[&Interval]) -> Histogram<u64> {
 /// the load change. The 99th percentile is the median over the intervals, because a run has only one histogram for all steps.
 /// `later` are intervals after the measured time whose operations belong to the step, and `unanswered` the times that those
 /// had that never ended: with them, the times are lower bounds.
-fn step(intervals: &[&Interval], later: &[&Interval], unanswered: &Histogram<u64>) -> Step {
+fn step(
+    intervals: &[&Interval],
+    later: &[&Interval],
+    unanswered: &Histogram<u64>,
+    is_unanswered: bool,
+) -> Step {
     let mut begins: Vec<f64> = intervals.iter().map(|interval| interval.begin_s).collect();
     begins.sort_by(f64::total_cmp);
     begins.dedup();
@@ -385,5 +402,6 @@ fn step(intervals: &[&Interval], later: &[&Interval], unanswered: &Histogram<u64
         mean_ms: (ended_ms + never_ms) / (ended + never),
         p99_ms: slow.into_iter().chain(p99).fold(f64::NAN, f64::max),
         is_bound: !unanswered.is_empty(),
+        is_unanswered,
     }
 }

@@ -648,8 +648,9 @@ pub struct LoadSweep {
     /// The measured load below the knee; none if the knee is the smallest load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below_knee: Option<LoadPoint>,
-    /// The smallest load at which nothing was answered, or operations never ended and throughput did not grow: what is above it
-    /// says nothing about throughput, and the other loads are those below it. None if the system answered at every load.
+    /// The smallest load at which nothing was answered, or operations that never ended were a large part of those in flight and
+    /// throughput did not grow: what is above it says nothing about throughput, and the other loads are those below it. None if
+    /// the system answered at every load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<LoadPoint>,
 }

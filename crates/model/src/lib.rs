@@ -8,6 +8,7 @@ pub mod audit;
 pub mod claim;
 pub mod copy_time;
 pub mod cost;
+pub mod curve;
 pub mod design;
 pub mod drain;
 pub mod experiment;

@@ -51,13 +51,14 @@ fn sweep(curve: &Curve) -> Option<Finding> {
     of_experiment(Detector::Load, FindingKind::Observation, claim, Vec::new())
 }
 
-/// The first load at which nothing was answered, or at which operations never ended and throughput did not grow.
+/// The first load at which nothing was answered, or at which operations that never ended were a large part of those in flight
+/// and throughput did not grow.
 fn unanswered_at(curve: &Curve) -> Option<usize> {
     curve.points.iter().enumerate().position(|(at, point)| {
         let grew =
             || at > 0 && gain_between(curve, &curve.points[at - 1], point).is_some_and(|gain| gain.grew);
         let is_answered = point.rate_per_s[0] > 0.0;
         (!is_answered && (point.mean_ms[0].is_nan() || point.at_least.has("mean")))
-            || (at > 0 && point.at_least.has("mean") && !grew())
+            || (at > 0 && point.is_unanswered && !grew())
     })
 }

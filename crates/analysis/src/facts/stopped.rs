@@ -1,6 +1,8 @@
 //! Did the system stop answering? From some moment until the end of the measured time nothing succeeds, although operations
 //! are in flight. This is no pause, because it does not end; and what was measured before says nothing about the load.
 
+use model::Interval;
+
 use super::all_issued;
 use crate::measured::{Measured, Window};
 
@@ -62,20 +64,27 @@ impl Stopped {
 /// The operations that never ended, and their share of the time that operations were in flight, if it is so large that Little's
 /// law does not hold for those that ended.
 pub(crate) fn never_answered(measured: &Measured) -> Option<(u64, f64)> {
+    never_answered_in(measured, &measured.intervals().collect::<Vec<_>>())
+}
+
+/// The same in consecutive intervals, for example of a load step. The number is that of all operations that never ended.
+pub(crate) fn never_answered_in(measured: &Measured, intervals: &[&Interval]) -> Option<(u64, f64)> {
     let record = measured.record;
     let derived = &record.run.traits.derived;
     let wait_end_s = record.intervals.iter().map(|interval| interval.end_s).fold(measured.end_s, f64::max);
+    let begin_s = intervals.iter().map(|one| one.begin_s).fold(f64::INFINITY, f64::min);
+    let end_s = intervals.iter().map(|one| one.end_s).fold(f64::NEG_INFINITY, f64::max);
     let (mut operations, mut unanswered_s) = (0_u64, 0.0);
     for (_, of) in record.histograms.iter().filter(|(name, _)| !derived.iter().any(|other| other == *name)) {
         let Some(censored) = of.censored.as_deref() else { continue };
         operations = operations.saturating_add(censored.response.len());
         // Those that were never sent were not in flight.
         for value in censored.service.iter_recorded() {
-            let waited_s = value.value_iterated_to() as f64 / 1e9 - (wait_end_s - measured.end_s);
-            unanswered_s += waited_s.clamp(0.0, measured.length_s()) * value.count_at_value() as f64;
+            let sent_s = wait_end_s - value.value_iterated_to() as f64 / 1e9;
+            unanswered_s += (end_s - sent_s.max(begin_s)).max(0.0) * value.count_at_value() as f64;
         }
     }
-    let in_flight_s: f64 = measured.intervals().map(|of| of.concurrency * of.length_s()).sum();
+    let in_flight_s: f64 = intervals.iter().map(|of| of.concurrency * of.length_s()).sum();
     let share = (unanswered_s / in_flight_s).min(1.0);
     (operations > 0 && share >= UNANSWERED_SHARE).then_some((operations, share))
 }

@@ -162,6 +162,19 @@ fn throughput_does_not_stop_growing_where_operations_never_ended() {
 }
 
 #[test]
+fn one_lost_operation_of_many_hides_no_knee() {
+    let shape = Shape::Closed { users: Profile::Steps(vec![32.0, 64.0, 128.0]), think: 0 };
+    let run = silent(shape, &[[14_000.0; 4], [28_000.0; 4], [28_200.0; 4]].concat());
+    for lost in [vec![], vec![9.01], vec![5.01, 9.01]] {
+        let document = document(&run, &lost, lost.len());
+        let sweep = sweep(&document);
+        assert_eq!(sweep.stopped, None, "{lost:?}");
+        assert_eq!(sweep.knee.as_ref().map(|of| of.label.as_str()), Some("64"), "{lost:?}");
+        assert_eq!(sweep.last.at_least.has("mean"), !lost.is_empty(), "{lost:?}");
+    }
+}
+
+#[test]
 fn what_ended_after_the_last_step_is_among_its_times() {
     let mut study = single(&silent(open_steps(&[50.0, 100.0]), &[[50.0; 6], [100.0; 6]].concat()));
     censor(&mut study, 0, &[], 0);
