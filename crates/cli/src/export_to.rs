@@ -142,6 +142,7 @@ impl Subscriber for ExportTo {
                         response: of.response,
                         service: of.service,
                         lag: of.lag,
+                        censored: of.censored,
                     })
                     .collect();
                 let is_derived = |at: usize| derived.get(at).copied().unwrap_or(false);

@@ -163,12 +163,11 @@ fn histograms(trial: &Labelled<'_>, kind: usize, family: &mut Family, out: &mut 
     let Some(end_s) = measured.or(last) else { return Ok(()) };
     let time = trial.time(end_s);
     for (operation, of) in &trial.record.histograms {
-        let histogram = [&of.response, &of.service, &of.lag][kind];
-        if histogram.is_empty() {
+        let never = of.censored.as_deref().map(|never| never.each()[kind]);
+        let buckets = Buckets::of([&of.response, &of.service, &of.lag][kind], never);
+        if buckets.count == 0 {
             continue;
         }
-        let mut buckets = Buckets::default();
-        buckets.add(histogram);
         let labels = trial.operation(operation, Phase::Measure);
         let mut below = 0;
         for (at, count) in buckets.counts.iter().enumerate() {

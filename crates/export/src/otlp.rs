@@ -26,6 +26,24 @@ pub struct Times<'a> {
     pub service: &'a Histogram<u64>,
     /// From the intended to the actual start.
     pub lag: &'a Histogram<u64>,
+    /// The times that those had that were due in the measured phase and never ended.
+    pub censored: Option<&'a model::study::Times>,
+}
+
+impl Times<'_> {
+    /// Adds them to one set of buckets for each kind.
+    fn add_to(&self, buckets: &mut [Buckets; HISTOGRAMS.len()]) {
+        let never = self.censored.map(model::study::Times::each);
+        for (at, (sum, ended)) in buckets.iter_mut().zip([self.response, self.service, self.lag]).enumerate()
+        {
+            sum.add(ended, never.map(|of| of[at]));
+        }
+    }
+}
+
+/// The phase that times belong to: what ends after the measured phase was due in it.
+fn due(phase: Phase) -> Phase {
+    if phase == Phase::CoolDown { Phase::Measure } else { phase }
 }
 
 /// The figures of a trial as resource metrics of OTLP, in the order of time.
@@ -101,9 +119,8 @@ impl Otlp {
                 };
             }
             if let Some(of) = times.iter().find(|of| of.operation == row.operation) {
-                for (sum, histogram) in sums.histograms.iter_mut().zip([of.response, of.service, of.lag]) {
-                    sum.add(histogram);
-                }
+                let sums = self.sums.entry((row.operation.clone(), due(row.phase))).or_default();
+                of.add_to(&mut sums.histograms);
             }
         }
         let attributes: Vec<String> = rows
@@ -141,8 +158,11 @@ impl Otlp {
         }
         if !times.is_empty() {
             for (at, (name, about)) in HISTOGRAMS.into_iter().enumerate() {
-                let points = rows.iter().zip(&attributes).filter_map(|(row, attributes)| {
-                    let buckets = &self.sums_of(row)?.histograms[at];
+                let points = rows.iter().enumerate().filter_map(|(place, row)| {
+                    let phase = due(row.phase);
+                    let sums = self.sums.get(&(row.operation.clone(), phase))?;
+                    let buckets = &sums.histograms[at];
+                    let attributes = self.operation(&row.operation, phase, derived(place));
                     (buckets.count > 0)
                         .then(|| format!("{{{attributes},{},{}}}", span(row), histogram(buckets)))
                 });
@@ -164,13 +184,18 @@ impl Otlp {
         is_derived: impl Fn(&str) -> bool,
     ) -> Option<String> {
         let mut metrics = Metrics::new(&self.head);
+        let sums = |of: &Times<'_>| {
+            let mut sums = Sums::default();
+            of.add_to(&mut sums.histograms);
+            sums
+        };
+        let sums: Vec<Sums> = times.iter().map(sums).collect();
         for (at, (name, about)) in HISTOGRAMS.into_iter().enumerate() {
-            let points = times.iter().filter_map(|of| {
-                let mut buckets = Buckets::default();
-                buckets.add([of.response, of.service, of.lag][at]);
+            let points = times.iter().zip(&sums).filter_map(|(of, sums)| {
+                let buckets = &sums.histograms[at];
                 let attributes = self.operation(of.operation, Phase::Measure, is_derived(of.operation));
                 (buckets.count > 0)
-                    .then(|| format!("{{{attributes},{},{}}}", self.span(end_s), histogram(&buckets)))
+                    .then(|| format!("{{{attributes},{},{}}}", self.span(end_s), histogram(buckets)))
             });
             metrics.add(&Name::new(name, Unit::Seconds), about, Kind::Histogram, points);
         }

@@ -318,7 +318,9 @@ fn credentials_in_the_address_of_a_page_are_sent_and_kept_nowhere() {
     std::fs::write(place.path("e.toml"), experiment).unwrap();
     let checked = run(&place, &["check", "e.toml", "--verbose"], None);
     let said = format!("{}{}", checked.out, checked.err);
-    for listed in ["target.ready: http://127.0.0.1", "until_http: http://127.0.0.1", "?token=***", "?api_key=***"] {
+    for listed in
+        ["target.ready: http://127.0.0.1", "until_http: http://127.0.0.1", "?token=***", "?api_key=***"]
+    {
         assert!(checked.code == 0 && said.contains(listed), "{listed} is not in {said}");
     }
     let finished = run(&place, &["run", "e.toml", "--run-dir", "r", "--quiet"], None);

@@ -60,6 +60,7 @@ fn times_are_cumulative_and_what_is_absent_has_no_point() {
         response: &histograms.response,
         service: &histograms.service,
         lag: &histograms.lag,
+        censored: None,
     };
     let mut otlp = Otlp::new(&Identity::default(), 0);
     otlp.interval(std::slice::from_ref(&row), |_| false, &[times]);
@@ -80,6 +81,15 @@ fn times_are_cumulative_and_what_is_absent_has_no_point() {
     let whole = parse(&otlp.measured(1.0, &[times], |_| false).unwrap());
     assert_eq!(points(&whole, "plimsoll.response.time")[0]["count"], histograms.response.len().to_string());
     assert!(otlp.measured(1.0, &[], |_| false).is_none());
+    // What was due in the measured phase and ends after it, or never, is among its times.
+    let mut never = model::study::Times::default();
+    never.response.record_n(1_000, 7).unwrap();
+    let late = Interval { phase: model::Phase::CoolDown, ..row };
+    let last = parse(&otlp.interval(&[late], |_| false, &[Times { censored: Some(&never), ..times }]));
+    let point = points(&last, "plimsoll.response.time")[0];
+    assert_eq!(point["count"], (3 * histograms.response.len() + 7).to_string());
+    assert_eq!(point["bucketCounts"].as_array().unwrap().last().unwrap(), "7");
+    assert_eq!(attribute_of(point, "phase"), Some("measure"));
 }
 
 #[test]

@@ -297,6 +297,7 @@ fn otlp<E>(study: &Study, mut take: impl FnMut(String) -> Result<(), E>) -> Resu
                 response: &of.response,
                 service: &of.service,
                 lag: &of.lag,
+                censored: of.censored.as_deref(),
             })
             .collect();
         let last = of.intervals.iter().rfind(|of| of.phase == Phase::Measure).map(|of| of.end_s);
