@@ -204,7 +204,7 @@ fn unclear(reason: &InconclusiveReason, judged: Judged<'_>) -> String {
             things(*in_flight)
         ),
         InconclusiveReason::NeverAnswered { operations, share } => format!(
-            "{} never ended, and {} of the time in flight was theirs. So the limit is not known.",
+            "{} never ended and took {} of the time in flight. So the limit is not known.",
             crate::text::plural(usize::try_from(*operations).unwrap_or(usize::MAX), "operation"),
             percent(*share)
         ),
