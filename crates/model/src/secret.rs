@@ -12,6 +12,7 @@ mod command;
 mod form;
 mod mask;
 mod name;
+mod quoted;
 
 pub(crate) use mask::mask_line;
 pub use mask::{WhyHidden, mask, mask_written};

@@ -440,10 +440,11 @@ impl Settings {
         }
     }
 
-    /// The value of a text with secret parts, borrowed.
-    pub fn secret(&self, key: &Key<Option<Secret>>) -> Option<&Secret> {
+    /// The value of a text with secret parts, with them, borrowed.
+    pub fn revealed(&self, key: &Key<Option<Secret>>) -> Option<&str> {
         match self.level(key.name)? {
-            Level::Secret(secret) => Some(secret),
+            Level::Secret(secret) => Some(secret.reveal()),
+            Level::Text(text) => Some(text),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 //! payloads, which common viewers can read. Each line has one interval and operation; values are nanoseconds.
 //! The tag is the name of the operation in the measured phase and after it, and `name@phase` in other phases, so that
 //! viewers separate them. The logs have the operations that were due in the measured phase; `name@censored` has, of those
-//! that never ended, the times that they had.
+//! that never ended, the times that they had. Signs of a name that a tag cannot have, and `@` and `%`, are percent-encoded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -19,6 +19,7 @@ use hdrhistogram::serialization::interval_log::{
 };
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer, V2Serializer};
 use model::{Phase, Times};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use crate::RecordError;
 use crate::limits::{Budget, COUNTED_MAX, HISTOGRAM_BYTES_MAX};
@@ -173,7 +174,7 @@ impl HistogramLog {
 
 fn header(started_unix_ns: u64) -> String {
     format!(
-        "{}#values are nanoseconds; a tag without @ is the measured phase\n{TITLES}",
+        "{}#values are nanoseconds; a tag without @ is the measured phase{ESCAPES}\n{TITLES}",
         header_of(started_unix_ns)
     )
 }
@@ -190,10 +191,22 @@ pub(crate) fn header_of(started_unix_ns: u64) -> String {
     )
 }
 
+/// The end of the comment of a log whose tags are percent-encoded.
+pub(crate) const ESCAPES: &str = "; %XX in a tag is a byte in UTF-8";
+
+/// What a name may have and a tag may not.
+const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b',').add(b'@').add(b'%');
+
+/// The name of an operation as it is in a tag.
+pub(crate) fn encoded(operation: &str) -> impl std::fmt::Display + '_ {
+    utf8_percent_encode(operation, ENCODED)
+}
+
 /// The end of the tag of censored operations.
 const CENSORED: &str = "censored";
 
 fn tag(operation: &str, phase: Phase, is_censored: bool) -> String {
+    let operation = encoded(operation);
     match phase {
         _ if is_censored => format!("{operation}@{CENSORED}"),
         // What ended later was due in the measured phase, too.
@@ -277,12 +290,15 @@ impl HistogramDecoder {
 pub(crate) struct Decoder {
     decoder: HistogramDecoder,
     payload: Vec<u8>,
+    /// Whether its tags are percent-encoded: those of older logs are not.
+    is_encoded: bool,
 }
 
 impl Decoder {
     pub(crate) fn decode(&mut self, raw: &[u8]) -> Decoded {
         // The parser of the log format does not support the column titles, which are a quoted line.
         if matches!(raw.first(), Some(b'#' | b'"')) {
+            self.is_encoded |= raw.ends_with(ESCAPES.as_bytes());
             return Decoded::Comment;
         }
         self.line(raw).map_or(Decoded::Unreadable, Decoded::Line)
@@ -294,10 +310,14 @@ impl Decoder {
         let Ok(LogEntry::Interval(interval)) = IntervalLogIterator::new(&raw).next()? else { return None };
         let tag = interval.tag()?.as_str();
         let (operation, phase, is_censored) = parts_of(tag)?;
+        let operation = match self.is_encoded {
+            true => percent_decode_str(operation).decode_utf8().ok()?.into_owned(),
+            false => operation.to_string(),
+        };
         let histogram = self.histogram(interval.encoded_histogram())?;
         let begin_s = interval.start_timestamp().as_secs_f64();
         let end_s = begin_s + interval.duration().as_secs_f64();
-        Some(Line { operation: operation.to_string(), phase, is_censored, begin_s, end_s, histogram })
+        Some(Line { operation, phase, is_censored, begin_s, end_s, histogram })
     }
 
     /// Decodes a histogram in the V2 compressed encoding. Its header is validated before memory is allocated.
@@ -498,6 +518,33 @@ mod tests {
             assert!(lines.len() <= 4);
             assert_eq!(whole, text[cut - 1] == b'\n');
         }
+    }
+
+    #[test]
+    fn any_name_is_read_back_and_the_tags_of_older_logs_are_names() {
+        let names = [
+            "HTTP Request",
+            "a,b",
+            "user@host",
+            "x@warm_up",
+            "100%",
+            "%20",
+            "a\r\nb",
+            "Überweisung ≥ 5 €",
+            "\"",
+        ];
+        let mut text = header(0).into_bytes();
+        for name in names {
+            let tag = tag(name, Phase::WarmUp, false);
+            assert!(!tag.contains([' ', ',', '\n']), "{tag}");
+            encode(&mut text, &tag, 1.0, 2.0, &line(1.0, &[1]).histogram).unwrap();
+        }
+        let (lines, whole) = decode(&text);
+        assert!(whole);
+        assert_eq!(lines.iter().map(|line| line.operation.as_str()).collect::<Vec<_>>(), names);
+        assert!(lines.iter().all(|line| line.phase == Phase::WarmUp));
+        let older = String::from_utf8(text).unwrap().replace(ESCAPES, "");
+        assert_eq!(decode(older.as_bytes()).0[0].operation, "HTTP%20Request");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::histogram_log::{Decoded, Decoder, TITLES, header_of};
+use crate::histogram_log::{Decoded, Decoder, TITLES, encoded, header_of};
 use crate::limits::Budget;
 use crate::lines::Lines;
 use crate::{RecordError, directory};
@@ -78,7 +78,8 @@ pub fn copy_histogram_logs(
                     model::Phase::Measure => String::new(),
                     phase => format!("@{}", phase.word()),
                 };
-                let (prefix, operation, begin_s) = (&trial.prefix, &line.operation, line.begin_s + later_s);
+                let (prefix, operation, begin_s) =
+                    (&trial.prefix, encoded(&line.operation), line.begin_s + later_s);
                 writeln!(out, "Tag={prefix}{operation}{kind}{phase},{begin_s:.3},{rest}")
                     .map_err(RecordError::io("write", &path))?;
             }

@@ -164,7 +164,8 @@ fn throughput_does_not_stop_growing_where_operations_never_ended() {
 #[test]
 fn one_lost_operation_of_many_hides_no_knee() {
     let shape = Shape::Closed { users: Profile::Steps(vec![32.0, 64.0, 128.0]), think: 0 };
-    let run = silent(shape, &[[14_000.0; 4], [28_000.0; 4], [28_200.0; 4]].concat());
+    let mut run = silent(shape, &[[14_000.0; 4], [28_000.0; 4], [28_200.0; 4]].concat());
+    run.in_flight = 60.0;
     for lost in [vec![], vec![9.01], vec![5.01, 9.01]] {
         let document = document(&run, &lost, lost.len());
         let sweep = sweep(&document);

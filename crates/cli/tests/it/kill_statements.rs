@@ -81,6 +81,8 @@ struct Host {
     marked: BTreeSet<u32>,
     /// Whether one of them is a neighbour.
     has_neighbour: bool,
+    /// Whether a command that makes a change still runs.
+    has_command: bool,
     configuration: String,
     unfinished: BTreeSet<PathBuf>,
     has_file: bool,
@@ -128,14 +130,20 @@ impl Host {
                 unfinished.insert(std::fs::canonicalize(path).unwrap_or_default());
             }
         });
-        let (mut marked, mut has_neighbour) = (BTreeSet::new(), false);
+        let (mut marked, mut has_neighbour, mut has_command) = (BTreeSet::new(), false, false);
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
             let Ok(process) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
             let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-            let mark = environment.split(|byte| *byte == 0).find_map(|variable| {
-                let mark = variable.strip_prefix(b"PLIMSOLL_TARGET=")?;
-                std::str::from_utf8(mark).ok()?.split('-').next()?.parse::<u32>().ok()
-            });
+            // The value of a variable begins with the process of the run.
+            let mark_of = |name: &str| {
+                environment.split(|byte| *byte == 0).find_map(|variable| {
+                    let mark = variable.strip_prefix(name.as_bytes())?;
+                    std::str::from_utf8(mark).ok()?.split('-').next()?.parse::<u32>().ok()
+                })
+            };
+            has_command |=
+                mark_of("PLIMSOLL_COMMAND=").is_some_and(|of| killed.contains(&of)) && is_alive(process);
+            let mark = mark_of("PLIMSOLL_TARGET=");
             if mark.is_some_and(|of| killed.contains(&of)) && is_alive(process) {
                 marked.insert(process);
                 let arguments = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
@@ -150,6 +158,7 @@ impl Host {
             groups,
             marked,
             has_neighbour,
+            has_command,
             configuration: std::fs::read_to_string(place.path("server.ini")).unwrap_or_default(),
             unfinished,
             has_file: place.path("f.bin").exists(),
@@ -159,6 +168,7 @@ impl Host {
     fn is_restored(&self) -> bool {
         self.groups.is_empty()
             && self.marked.is_empty()
+            && !self.has_command
             && self.unfinished.is_empty()
             && self.configuration == CONFIGURATION
             && !self.has_volume
@@ -217,6 +227,12 @@ fn step_is_true(step: &str, before: &Host, after: &Host) -> Option<bool> {
     }
     if step == "stop the process of the neighbour" {
         return Some(before.has_neighbour && !after.has_neighbour);
+    }
+    if step == "end the command that makes the change" {
+        return Some(before.has_command && !after.has_command);
+    }
+    if step == "the command that makes the change has ended" {
+        return Some(!after.has_command);
     }
     if step.starts_with("unmount the file system ") {
         let is_here = Path::new(step.rsplit_once(" from ")?.1) == before.volume;

@@ -108,7 +108,9 @@ fn what_is_mounted_by_others_and_what_is_in_use_stays() {
     let mut factor = open(&target(&folder, &[("size", "32MiB")])).unwrap();
     let undo = set(&mut *factor, &text("ext4"));
     drop(factor);
-    let Undo::Unmount { uuid, .. } = &undo.0[0] else { panic!("{:?}", undo.0) };
+    let [Undo::EndCommand { .. }, Undo::Unmount { uuid, .. }, ..] = &undo.0[..] else {
+        panic!("{:?}", undo.0)
+    };
     // Another one over it.
     let other = |arguments: &[&str]| {
         let done = std::process::Command::new(arguments[0]).args(&arguments[1..]).arg(&point).status();

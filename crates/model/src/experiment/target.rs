@@ -133,7 +133,7 @@ impl Target {
 
     /// How readiness is detected; none if it is not checked, or if the text is invalid.
     pub fn readiness(&self) -> Option<Readiness<'_>> {
-        let text = self.settings.secret(&READY)?.reveal();
+        let text = self.settings.revealed(&READY)?;
         if let Some(host) = text.strip_prefix("tcp://") {
             let port = host.rsplit_once(':').filter(|(name, _)| !name.is_empty())?.1;
             return port.parse::<u16>().is_ok_and(|port| port > 0).then_some(Readiness::Tcp(host));
@@ -146,7 +146,7 @@ impl Target {
 
     /// The test of readiness as it is shown.
     pub fn ready_in_words(&self) -> String {
-        self.settings.secret(&READY).map(ToString::to_string).unwrap_or_default()
+        self.settings.get(&READY).map(|ready| ready.to_string()).unwrap_or_default()
     }
 
     /// Timeout of readiness.
@@ -227,7 +227,7 @@ impl Target {
                 );
             }
         }
-        match (settings.secret(&READY), self.readiness()) {
+        match (settings.get(&READY), self.readiness()) {
             (Some(text), None) => problem(
                 Some(&READY),
                 format!("`{text}` is not a test of readiness"),

@@ -245,6 +245,11 @@ fn in_line(text: &str, line: Range<usize>, depth: usize, found: &mut Vec<Part>) 
     }
 }
 
+/// The secrets of a part of a text that may be a command line.
+pub(super) fn in_segment(text: &str, segment: Range<usize>, found: &mut Vec<Part>) {
+    in_line(text, segment, DEPTH, found);
+}
+
 /// A word may be a command line itself: that of `sh -c`.
 fn nested(text: &str, word: Range<usize>, depth: usize, found: &mut Vec<Part>) {
     let inner = unquoted(text, word);

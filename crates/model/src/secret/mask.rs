@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use super::form::{in_forms, random};
 use super::name::{Sensitivity, is_count, sensitivity};
+use super::quoted::in_quoted;
 use super::{HIDDEN, authority_bytes, has_placeholder};
 
 /// Why a part of a text is hidden.
@@ -57,6 +58,8 @@ pub(super) struct Part {
 pub(super) enum TextKind {
     /// What a user or another program wrote.
     Written,
+    /// What a message quotes of it: what it is for is not known, so that rather too much of it is hidden.
+    Quoted,
     /// A message of this program. What a user wrote is between backticks or quotation marks.
     Message,
 }
@@ -68,7 +71,7 @@ pub fn mask(message: &str) -> String {
 
 /// A text of a user without secrets.
 pub fn mask_written(text: &str) -> String {
-    without(text, &parts(text, TextKind::Written))
+    without(text, &parts(text, TextKind::Quoted))
 }
 
 /// A text without these parts.
@@ -158,7 +161,7 @@ fn known_parts(text: &str) -> Rc<[Part]> {
     }
     LAST.with_borrow_mut(|(last, known)| {
         if last != text {
-            (*last, *known) = (text.into(), parts(text, TextKind::Written).into());
+            (*last, *known) = (text.into(), parts(text, TextKind::Quoted).into());
         }
         Rc::clone(known)
     })
@@ -174,12 +177,17 @@ pub(super) fn parts(text: &str, kind: TextKind) -> Vec<Part> {
     let mut found = Vec::new();
     match kind {
         TextKind::Written => written(text, 0, &mut found),
+        TextKind::Quoted => {
+            written(text, 0, &mut found);
+            in_quoted(text, 0, &mut found);
+        }
         TextKind::Message => {
             in_names(text, true, 0, &mut found);
             in_addresses(text, 0, &mut found);
             in_forms(text, true, 0, &mut found);
             for quoted in quoted(text) {
                 written(&text[quoted.clone()], quoted.start, &mut found);
+                in_quoted(&text[quoted.clone()], quoted.start, &mut found);
             }
         }
     }

@@ -14,7 +14,7 @@ pub(super) enum Sensitivity {
 }
 
 /// Parts of names of secrets.
-const PARTS: [&str; 39] = [
+const PARTS: [&str; 44] = [
     "password",
     "passwd",
     "passphrase",
@@ -25,6 +25,11 @@ const PARTS: [&str; 39] = [
     "apikey",
     "accesskey",
     "privatekey",
+    "accountkey",
+    "sharedkey",
+    "masterkey",
+    "signingkey",
+    "encryptionkey",
     "subscriptionkey",
     "credential",
     "signature",
@@ -181,7 +186,8 @@ pub(super) fn sensitivity(name: &str) -> Option<Sensitivity> {
         let is_public = before.is_some_and(|before| PUBLIC_KEYS.contains(&before.as_str()));
         return (!is_public).then_some(Sensitivity::Key);
     }
-    let is_pass = flat.ends_with("pass") && !NO_PASS.iter().any(|word| flat.ends_with(word));
+    let is_pass = flat.ends_with("pass") && !NO_PASS.iter().any(|word| flat.ends_with(word))
+        || flat.ends_with("pw") && flat.len() > 3;
     if WHOLE.contains(&flat.as_str()) || PARTS.iter().any(|part| has_part(&flat, part)) || is_pass {
         return Some(Sensitivity::Value);
     }

@@ -236,8 +236,8 @@ impl CommandSettings {
                 }
             }
         }
-        if let Some(url) = settings.secret(&UNTIL_HTTP) {
-            match Page::parse(url.reveal()) {
+        if let Some(url) = settings.revealed(&UNTIL_HTTP) {
+            match Page::parse(url) {
                 Ok(page) => until = Until::Http(page),
                 Err((what, help)) => problems.add(&[&UNTIL_HTTP], what, help),
             }
