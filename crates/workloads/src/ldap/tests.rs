@@ -115,6 +115,7 @@ fn answer(stream: &mut TcpStream, request: &Message<'_>, held: &mut Vec<Vec<u8>>
         "o=ahead" => [encoded(id + 64, Operation::SearchResultDone(LdapResult::SUCCESS)), done].concat(),
         "o=entry" => [entry(77, 5), entry(77, 5), done].concat(),
         "o=twice" => [&done[..], &done].concat(),
+        "o=behind" => [&done[..], b"GARBAGE"].concat(),
         "o=late" => {
             std::thread::sleep(Duration::from_millis(60));
             [entry(id, 5), done].concat()
@@ -268,6 +269,18 @@ fn a_response_that_no_request_asked_for_is_a_failure() {
             );
         }
     }
+    // Bytes that are no response end the connection, and the next operation fails for them.
+    let workload = configured(&[("url", url.as_str()), ("base", "o=behind")]);
+    let done = drive(&*workload, 2, 20).unwrap();
+    let failed: Vec<String> = done
+        .iter()
+        .filter_map(|done| match done.outcome {
+            Outcome::Failed(code) => Some(workload.describe_failure(code)),
+            Outcome::Well => None,
+        })
+        .collect();
+    assert!((17..20).contains(&failed.len()), "{failed:?}");
+    assert!(failed.iter().all(|words| words == "malformed: not an LDAP message"), "{failed:?}");
     // It was asked for, and comes after its timeout.
     let pairs = [("url", url.as_str()), ("base", "o=late"), ("timeout", "20ms"), ("depth", "2")];
     let workload = configured(&pairs);

@@ -48,6 +48,9 @@ const OPENING_MAX: usize = 64;
 /// The identifier of requests that prepare a connection.
 const PREPARING_ID: u32 = 1;
 
+/// What a server can send that is no part of an operation.
+const OWED: [Fault; 4] = [Fault::Unrequested, Fault::Malformed, Fault::TooLong, Fault::Incomplete];
+
 /// After an attempt to open a connection again has failed, the next one waits as long if others are open.
 const RETRY: Nanos = 500 * MILLISECOND;
 
@@ -155,8 +158,8 @@ pub(super) struct LdapWorker<'a> {
     /// No operation has a deadline before this.
     deadlines_from: Nanos,
     tally: Tally,
-    /// Responses to no request that no operation has answered for.
-    unsolicited: u32,
+    /// What a server sent that was no part of an operation: how often of each kind, until an operation has failed for it.
+    owed: [u32; OWED.len()],
     /// The order of the addresses, and what went to each of them.
     turn: Turn,
     by_address: Vec<AddressCounts>,
@@ -226,7 +229,7 @@ impl<'a> LdapWorker<'a> {
             plain: vec![0; if has_tls { BUFFER_BYTES } else { 0 }],
             deadlines_from: Nanos::MAX,
             tally: Tally::default(),
-            unsolicited: 0,
+            owed: [0; OWED.len()],
             turn: Turn::new(share),
             by_address: vec![AddressCounts::default(); target.addresses.used.len()],
             bind: prepare::bind_request(plan),
@@ -326,11 +329,14 @@ impl<'a> LdapWorker<'a> {
             counts.failed += u64::from(result.is_err());
         }
         let result = match result {
-            Ok(()) if self.unsolicited > 0 => {
-                self.unsolicited -= 1;
-                Err(Failure::Response(Fault::Unrequested))
-            }
-            result => result,
+            Ok(()) => match self.owed.iter().position(|count| *count > 0) {
+                Some(at) => {
+                    self.owed[at] -= 1;
+                    Err(Failure::Response(OWED[at]))
+                }
+                None => Ok(()),
+            },
+            failed => failed,
         };
         let (outcome, bytes) = match result {
             Ok(()) => (Outcome::Well, flight.bytes),
@@ -382,6 +388,11 @@ impl<'a> LdapWorker<'a> {
                 has_operations = true;
                 self.complete(place, slot, flight, Err(failure), 0);
             }
+        }
+        if let Failure::Response(fault) = failure
+            && !has_operations
+        {
+            self.owe(fault);
         }
         self.tally.lost += u64::from(was_open);
         self.tally.lost_idle += u64::from(was_open && !has_operations);

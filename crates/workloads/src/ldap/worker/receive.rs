@@ -13,7 +13,7 @@ use rustix::net::RecvFlags;
 use super::super::failure::{Failure, Fault};
 use super::super::settings::Kind;
 use super::super::{Pool, RequestPart};
-use super::{BUFFER_BYTES, Connection, LdapWorker, PREPARING_ID, RESULT_BYTES_MAX, Stage, TURN};
+use super::{BUFFER_BYTES, Connection, LdapWorker, OWED, PREPARING_ID, RESULT_BYTES_MAX, Stage, TURN};
 use crate::network::tls;
 
 impl LdapWorker<'_> {
@@ -243,7 +243,14 @@ impl LdapWorker<'_> {
         // Once for all messages with the same identifier.
         if connection.unrequested != summary.id {
             connection.unrequested = summary.id;
-            self.unsolicited = self.unsolicited.saturating_add(1);
+            self.owe(Fault::Unrequested);
+        }
+    }
+
+    /// The next operation that goes well fails for something that a server sent, such as bytes behind a response.
+    pub(super) fn owe(&mut self, fault: Fault) {
+        if let Some(at) = OWED.iter().position(|owed| *owed == fault) {
+            self.owed[at] = self.owed[at].saturating_add(1);
         }
     }
 
