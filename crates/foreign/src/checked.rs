@@ -6,7 +6,7 @@
 use std::fmt::Display;
 use std::ops::{Deref, RangeInclusive};
 
-use model::{Interval, LatencySummary, Level, Shape};
+use model::{Interval, LatencySummary, Level, Secret, SecretParts, Shape};
 
 use crate::{Content, Fault, LoadRun};
 
@@ -27,6 +27,9 @@ pub(crate) const BYTES_MAX: u64 = 1 << 60;
 /// The highest rates: a thousand times what a large machine reaches.
 const RATE_PER_S_MAX: f64 = 1e12;
 const BYTES_PER_S_MAX: f64 = 1e15;
+
+/// The smallest load: one operation in ten years.
+const LOAD_MIN: f64 = 1.0 / RUN_S_MAX;
 
 /// The most operations in flight.
 const IN_FLIGHT_MAX: f64 = 1e9;
@@ -67,6 +70,7 @@ impl Checked<LoadRun> {
         let mut left_out = Vec::new();
         run.settings.retain(|name, level| is_kept(name, level, &mut left_out));
         run.facts.retain(|name, level| is_kept(name, level, &mut left_out));
+        run.settings.iter_mut().chain(&mut run.facts).for_each(|(name, level)| hide(name, level));
         if let Some(shape) = run.shape.take_if(|shape| !is_shape(shape)) {
             left_out.push(format!("the load {}", shape.describe()));
             run.intervals.iter_mut().for_each(|interval| interval.load = 1.0);
@@ -174,7 +178,23 @@ fn is_shape(shape: &Shape) -> bool {
         Shape::Open { .. } => RATE_PER_S_MAX,
     };
     let largest = shape.profile().largest();
-    largest > 0.0 && largest <= most
+    (LOAD_MIN..=most).contains(&largest)
+}
+
+/// Hides credentials in a text that another program has written, such as the options of a job.
+fn hide(name: &str, level: &mut Level) {
+    match level {
+        Level::Text(text) => {
+            let last = name.rsplit('.').next().unwrap_or_default();
+            let secret = Secret::of_level(last, text);
+            let secret = secret.unwrap_or_else(|| Secret::new(text, SecretParts::Command));
+            if secret.why_hidden().is_some() {
+                *text = secret.to_string();
+            }
+        }
+        Level::List(levels) => levels.iter_mut().for_each(|level| hide(name, level)),
+        _ => {}
+    }
 }
 
 /// Checks the figures of a run; else says which cannot be.
@@ -300,6 +320,23 @@ mod tests {
             change(&mut run);
             let fault = Checked::of(run).unwrap_err();
             assert!(fault.what.starts_with(expected) && fault.line == 7, "{expected}: {fault}");
+        }
+    }
+
+    #[test]
+    fn what_another_program_wrote_has_no_credentials_in_the_record() {
+        let mut run = run();
+        for (name, text, shown) in [
+            ("fio.option.http_pass", "S3CRET", "***"),
+            ("fio.option.http_s3_key", "S3CRET", "***"),
+            ("fio.option.http_swift_auth_token", "S3CRET", "***"),
+            ("fio.option.exec_prerun", "mysql -pS3CRET -e x", "mysql -p*** -e x"),
+            ("fio.option.filename", "/dev/vdb", "/dev/vdb"),
+            ("fio.option.bs", "4k", "4k"),
+        ] {
+            run.facts.insert(name.into(), Level::Text(text.into()));
+            let checked = Checked::of(run.clone()).unwrap();
+            assert_eq!(checked.facts[name], Level::Text(shown.into()), "{name}");
         }
     }
 

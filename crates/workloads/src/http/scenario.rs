@@ -23,6 +23,7 @@ pub mod har;
 mod json_path;
 mod read;
 pub mod recording;
+mod redaction;
 mod session;
 pub mod wcat;
 mod write;

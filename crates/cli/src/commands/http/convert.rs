@@ -63,7 +63,11 @@ pub(super) fn run(info: &WorkloadInfo, matches: &ArgMatches) -> Result<Exit, Fai
         .map_err(|found| Problems(found.0.into_iter().map(super::in_flags).collect()))
         .map_err(Failure::usage)?
         .import;
-    let place = if Format::of(file) == Format::Wcat { "line" } else { "entry" };
+    let is_wcat = Format::of(file) == Format::Wcat;
+    if is_wcat {
+        import = import.without_credentials("WCAT_");
+    }
+    let place = if is_wcat { "line" } else { "entry" };
     let Some(target) = matches.get_one::<String>("output").map(Path::new) else {
         output::verbatim(&import.file.write());
         if !import.notes.is_empty() {

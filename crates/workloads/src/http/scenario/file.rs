@@ -394,6 +394,17 @@ pub struct Import {
     pub notes: Vec<Note>,
 }
 
+impl Import {
+    /// Replaces credentials by environment variables whose names begin with `prefix`, with a note on each: a file that is written
+    /// has none.
+    pub fn without_credentials(mut self, prefix: &'static str) -> Import {
+        let mut redaction = super::redaction::Redaction::new(prefix);
+        redaction.redact(&mut self.file);
+        self.notes.append(&mut redaction.notes);
+        self
+    }
+}
+
 /// Whether a text can be the name of a transaction, a request, a data set or a variable: letters, digits, `_` and `-`.
 pub(super) fn is_name(text: &str) -> bool {
     (1..=NAME_LENGTH_MAX).contains(&text.len())

@@ -15,9 +15,10 @@ use model::{MILLISECOND, Nanos, Problem, SECOND, SecretParts};
 
 use super::REQUESTS_MAX;
 use super::file::{
-    BodyFile, ExtractionFile, Import, NAME_LENGTH_MAX, Note, Options, Place, RequestFile, ScenarioFile,
-    Statuses, Text, Think, TransactionFile,
+    BodyFile, ExtractionFile, Import, Note, Options, Place, RequestFile, ScenarioFile, Statuses, Text, Think,
+    TransactionFile,
 };
+use super::redaction::Redaction;
 use crate::http::url::{Origin, Url};
 use crate::template::escape;
 
@@ -190,10 +191,11 @@ pub(super) fn scenario_of(
     };
     let base = first.entry.url.origin.clone();
     let correlations = correlate::find(&steps, &mut notes);
-    let mut writer = Writer { notes, secrets: BTreeSet::new(), secret_prefix, base: base.clone() };
+    let mut writer = Writer { notes, redaction: Redaction::new(secret_prefix), base: base.clone() };
     let mut requests = writer.requests(&steps, &correlations, options);
     writer.summarize(&steps);
     notes = writer.notes;
+    notes.append(&mut writer.redaction.notes);
     let header = take_common_fields(&mut requests);
     let named: BTreeSet<&Origin> = steps.iter().map(|step| &step.entry.url.origin).collect();
     let others: BTreeSet<&Origin> = steps.iter().flat_map(|step| &step.redirected_to).collect();
@@ -296,10 +298,7 @@ fn join_redirects(entries: Vec<Entry>, notes: &mut Vec<Note>) -> Vec<Step> {
 /// Makes requests of steps.
 struct Writer {
     notes: Vec<Note>,
-    /// Environment variables for credentials.
-    secrets: BTreeSet<String>,
-    /// Begins their names.
-    secret_prefix: &'static str,
+    redaction: Redaction,
     base: Origin,
 }
 
@@ -342,7 +341,7 @@ impl Writer {
     ) -> RequestFile {
         let entry = &step.entry;
         let number = entry.number;
-        let target = self.redacted(
+        let target = self.redaction.redacted(
             &correlation.template(at, correlate::URL, &entry.url.target),
             SecretParts::Pairs,
             number,
@@ -355,7 +354,7 @@ impl Writer {
         for (place, (name, value)) in entry.fields.iter().enumerate() {
             let template = correlation.template(at, correlate::FIELDS + place, value);
             let is_extracted = template != escape(value);
-            header.push(Text::new(self.redacted_field(name, &template, is_extracted, number)));
+            header.push(Text::new(self.redaction.redacted_field(name, &template, is_extracted, number)));
         }
         let body = match &entry.body {
             RecordedBody::Empty => BodyFile::Empty,
@@ -366,8 +365,8 @@ impl Writer {
             }
             RecordedBody::Text(text) => {
                 let template = correlation.template(at, correlate::BODY, text);
-                let template = self.redacted_parts(&template, number);
-                BodyFile::Text(Text::new(self.redacted(&template, SecretParts::Pairs, number)))
+                let template = self.redaction.redacted_parts(&template, number);
+                BodyFile::Text(Text::new(self.redaction.redacted(&template, SecretParts::Pairs, number)))
             }
         };
         let expect_status = (!Statuses::default().contains(step.status))
@@ -402,81 +401,6 @@ impl Writer {
             place: Place::default(),
             ..RequestFile::default()
         }
-    }
-
-    /// A header field without credentials; `value` is a template, perhaps with a value of a response.
-    fn redacted_field(&mut self, name: &str, value: &str, is_extracted: bool, number: u32) -> String {
-        let is_secret = SecretParts::Header.hide(&format!("{name}: x")) != format!("{name}: x");
-        let value = match is_secret {
-            true if is_extracted => value.to_string(),
-            true => format!("${{env:{}}}", self.secret(name, number)),
-            false => {
-                let parts = if value.contains("://") { SecretParts::Url } else { SecretParts::Pairs };
-                self.redacted(value, parts, number)
-            }
-        };
-        format!("{name}: {value}")
-    }
-
-    /// A template whose credentials are replaced by environment variables.
-    fn redacted(&mut self, template: &str, parts: SecretParts, number: u32) -> String {
-        const KEPT: &str = "\u{1}";
-        let kept = template.replace(model::secret::HIDDEN, KEPT);
-        let hidden = correlate::with_marks(&kept, |marked| SecretParts::Pairs.hide(&parts.hide(marked)));
-        let mut out = String::new();
-        let mut rest = hidden.as_str();
-        while let Some(at) = rest.find(model::secret::HIDDEN) {
-            let before = &rest[..at];
-            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-            let name = before.trim_end_matches(|c| !is_name(c));
-            let name = name.rsplit(|c| !is_name(c)).next().unwrap_or_default();
-            let variable = self.secret(name, number);
-            out += before;
-            out += &format!("${{env:{variable}}}");
-            rest = &rest[at + model::secret::HIDDEN.len()..];
-        }
-        (out + rest).replace(KEPT, model::secret::HIDDEN)
-    }
-
-    /// A multipart body whose credentials are replaced by environment variables; any other text as it is.
-    fn redacted_parts(&mut self, template: &str, number: u32) -> String {
-        const NAME: &str = "Content-Disposition: form-data; name=\"";
-        let mut out = String::new();
-        let mut rest = template;
-        while let Some(at) = rest.find(NAME).map(|at| at + NAME.len()) {
-            let (before, part) = rest.split_at(at);
-            out += before;
-            rest = part;
-            let name = part.split('"').next().unwrap_or_default();
-            let is_secret = SecretParts::Pairs.hide(&format!("{name}=x")) != format!("{name}=x");
-            let content = part.find("\r\n\r\n").map(|at| at + 4);
-            let Some(begin) = content.filter(|_| is_secret) else { continue };
-            let end = part
-                .get(begin..)
-                .and_then(|content| content.find("\r\n--"))
-                .map_or(part.len(), |end| begin + end);
-            let value = part.get(begin..end).unwrap_or_default();
-            out += part.get(..begin).unwrap_or_default();
-            match value.starts_with("${") || value.is_empty() {
-                true => out += value,
-                false => out += &format!("${{env:{}}}", self.secret(name, number)),
-            }
-            rest = part.get(end..).unwrap_or_default();
-        }
-        out + rest
-    }
-
-    /// The environment variable of a credential.
-    fn secret(&mut self, name: &str, number: u32) -> String {
-        let upper = name.chars().take(NAME_LENGTH_MAX);
-        let upper: String =
-            upper.map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
-        let variable = format!("{}{}", self.secret_prefix, if upper.is_empty() { "SECRET" } else { &upper });
-        if self.secrets.insert(variable.clone()) {
-            let what = format!("a credential is replaced by ${{env:{variable}}}");
-            self.notes.push(Note::new(number, what, format!("export {variable} before the run")));
-        }
-        variable
     }
 
     /// Notes on all requests.

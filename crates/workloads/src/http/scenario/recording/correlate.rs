@@ -72,26 +72,6 @@ impl Correlation {
     }
 }
 
-/// Calls `hide` with a template in which values are marked as placeholders of secrets, so that they are kept.
-pub(super) fn with_marks(template: &str, hide: impl Fn(&str) -> String) -> String {
-    const MARK: &str = "env:\u{3}";
-    let mut marked = String::new();
-    let mut dollars = 0;
-    for (at, c) in template.char_indices() {
-        marked.push(c);
-        match c {
-            '$' => dollars += 1,
-            // A value, and not an escaped dollar sign.
-            '{' if dollars % 2 == 1 && !template[at..].starts_with("{env:") => {
-                marked += MARK;
-                dollars = 0;
-            }
-            _ => dollars = 0,
-        }
-    }
-    hide(&marked).replace(MARK, "")
-}
-
 /// Finds the values that must be extracted.
 pub(super) fn find(steps: &[Step], notes: &mut Vec<Note>) -> Correlation {
     let mut correlation = Correlation::default();
