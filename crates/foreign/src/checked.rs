@@ -49,6 +49,9 @@ pub(crate) const BEGIN_UNIX_NS: RangeInclusive<i64> = 0..=7_258_118_400_000_000_
 /// The largest value of a counter: 2^64 in bytes, bits or picoseconds, with some room.
 pub(crate) const COUNTER_MAX: f64 = 1e21;
 
+/// The smallest one. What can be negative is a difference or a temperature; a size that is below it was cut off.
+pub(crate) const COUNTER_MIN: f64 = -1e15;
+
 /// Something of another tool whose numbers were checked: each is finite, and one that can be.
 #[derive(Clone, Debug)]
 pub struct Checked<T>(T);

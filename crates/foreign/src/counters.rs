@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::checked::{BEGIN_UNIX_NS, COUNTER_MAX, RUN_NS_MAX};
+use crate::checked::{BEGIN_UNIX_NS, COUNTER_MAX, COUNTER_MIN, RUN_NS_MAX};
 use crate::lines::counted;
 use crate::{Content, DateOrder, Fault};
 
@@ -150,7 +150,7 @@ impl CounterLog for CheckedLog {
         let mut notes = self.log.notes();
         if self.impossible > 0 {
             let values = counted(self.impossible, "value");
-            notes.push(Fault::at(0, format!("left out: {values} larger than {COUNTER_MAX:e}"), ""));
+            notes.push(Fault::at(0, format!("left out: {values} not in {COUNTER_MIN:e} to {COUNTER_MAX:e}"), ""));
         }
         if self.out_of_time > 0 {
             let samples = counted(self.out_of_time, "sample");
@@ -163,7 +163,7 @@ impl CounterLog for CheckedLog {
 }
 
 fn is_absent_or_possible(value: f64) -> bool {
-    value.is_nan() || value.abs() <= COUNTER_MAX
+    value.is_nan() || (COUNTER_MIN..=COUNTER_MAX).contains(&value)
 }
 
 /// The most columns of a log.
