@@ -46,8 +46,12 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
     let baseline: Vec<usize> = completed.iter().copied().filter(is_baseline).collect();
     let judged = if baseline.is_empty() { completed } else { baseline };
     if judged.is_empty() {
-        let ended = study.runs.iter().any(|record| record.run.ending == Ending::Completed);
-        return match ended {
+        let ended = || study.runs.iter().filter(|record| record.run.ending == Ending::Completed);
+        let never = ended().find_map(|record| never_answered(&Measured::of(record)));
+        if let Some((operations, share)) = never {
+            return unclear(InconclusiveReason::NeverAnswered { operations, share }, Vec::new());
+        }
+        return match ended().next().is_some() {
             true => unclear(InconclusiveReason::NothingRecorded, vec![why_nothing(study, document)]),
             false => unclear(InconclusiveReason::NothingCompleted, vec![Missing::CompletedTrial]),
         };
@@ -304,9 +308,10 @@ fn unanswered(study: &Study, judged: &[usize]) -> Option<(InconclusiveReason, bo
     let are_most = |count: usize| 2 * count >= judged.len();
     let stops: Vec<Stopped> = measured().filter_map(|of| Stopped::of(&of)).collect();
     let first = stops.iter().min_by(|a, b| a.at_s.total_cmp(&b.at_s)).filter(|_| are_most(stops.len()));
-    if let Some(Stopped { at_s, measured_s, in_flight }) = first.copied() {
+    if let Some(Stopped { at_s, measured_s, in_flight, answered_later }) = first.copied() {
         let takes_most = are_most(stops.iter().filter(|stop| stop.takes_most()).count());
-        return Some((InconclusiveReason::StoppedAnswering { at_s, measured_s, in_flight }, takes_most));
+        let reason = InconclusiveReason::StoppedAnswering { at_s, measured_s, in_flight, answered_later };
+        return Some((reason, takes_most));
     }
     let never: Vec<(u64, f64)> = measured().filter_map(|of| never_answered(&of)).collect();
     let most = never.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| are_most(never.len()));

@@ -64,6 +64,8 @@ impl Exit {
             (_, Verdict::GeneratorBound { .. }) => Exit::GeneratorBound,
             (Some(goal), _) if goal.is_undecided() => Exit::Inconclusive,
             (Some(goal), _) if !goal.met => Exit::GoalMissed,
+            // Met by what was answered: a closed load has few operations in flight when a system stops.
+            (Some(_), verdict) if verdict.lacks_answers() => Exit::Inconclusive,
             (Some(goal), _) if goal.stated => Exit::Good,
             (_, Verdict::Inconclusive { .. }) if is_disturbed(document) => Exit::Inconclusive,
             _ => Exit::Good,

@@ -23,11 +23,13 @@ pub fn k6(trial: &TrialResult, run: &Run) -> Result<Value, String> {
     let mut metrics = Map::new();
     let mut add = |name: &str, value: Value| metrics.insert(name.to_string(), value);
     add("http_reqs", json!({ "count": completed, "rate": per_s(completed) }));
-    add(
-        "http_req_failed",
+    // Requests that never ended may have failed: a threshold would take the share of the others for that of all.
+    if whole.censored == 0 {
         // `passes` counts the requests that failed: the condition of this rate is true for them.
-        json!({ "passes": failed, "fails": completed - failed.min(completed), "value": failed as f64 / completed as f64 }),
-    );
+        let value = failed as f64 / completed as f64;
+        let fails = completed - failed.min(completed);
+        add("http_req_failed", json!({ "passes": failed, "fails": fails, "value": value }));
+    }
     add("http_req_duration", trend(&whole.service_ms));
     add("plimsoll_response_time", trend(&whole.response_ms));
     if bytes > 0.0 {

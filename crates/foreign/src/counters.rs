@@ -150,7 +150,11 @@ impl CounterLog for CheckedLog {
         let mut notes = self.log.notes();
         if self.impossible > 0 {
             let values = counted(self.impossible, "value");
-            notes.push(Fault::at(0, format!("left out: {values} not in {COUNTER_MIN:e} to {COUNTER_MAX:e}"), ""));
+            notes.push(Fault::at(
+                0,
+                format!("left out: {values} not in {COUNTER_MIN:e} to {COUNTER_MAX:e}"),
+                "",
+            ));
         }
         if self.out_of_time > 0 {
             let samples = counted(self.out_of_time, "sample");

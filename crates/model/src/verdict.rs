@@ -47,6 +47,18 @@ impl Verdict {
             _ => None,
         }
     }
+
+    /// Whether the system answered nothing any more in a fifth of the measured time or longer: that the others met a goal decides
+    /// nothing.
+    pub fn lacks_answers(&self) -> bool {
+        match self {
+            Verdict::Inconclusive {
+                reason: InconclusiveReason::StoppedAnswering { at_s, measured_s, answered_later: false, .. },
+                ..
+            } => measured_s - at_s >= 0.2 * measured_s,
+            _ => false,
+        }
+    }
 }
 
 /// The limiting resources.
@@ -174,6 +186,9 @@ pub enum InconclusiveReason {
         measured_s: f64,
         /// Mean number of operations that waited for an answer.
         in_flight: f64,
+        /// Whether it answered some of them after the measured time.
+        #[serde(default)]
+        answered_later: bool,
     },
     /// Operations that never ended were a large part of those in flight.
     NeverAnswered {

@@ -494,6 +494,10 @@ pub(crate) fn verdict(page: &mut Page, document: &ResultDocument, headline: &Hea
     if let Some(goal) = &document.goal {
         let not_met = tables::not_met(goal);
         let text = match goal.met {
+            true if document.verdict.lacks_answers() => {
+                "met by the operations that ended, and not decided: the system did not answer all the time."
+                    .into()
+            }
             true => "met in every trial.".to_string(),
             false if goal.is_undecided() => {
                 format!("undecided: {not_met}, because operations that were due had not ended.")

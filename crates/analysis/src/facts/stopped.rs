@@ -27,6 +27,8 @@ pub(crate) struct Stopped {
     pub(crate) measured_s: f64,
     /// Mean number of operations in flight from then on.
     pub(crate) in_flight: f64,
+    /// Whether it answered some of them after the measured time.
+    pub(crate) answered_later: bool,
 }
 
 impl Stopped {
@@ -51,7 +53,13 @@ impl Stopped {
             && in_flight >= IN_FLIGHT_MIN;
         let waited: f64 = after.iter().map(|window| window.in_flight * window.length_s()).sum();
         // An imported result may not have the number in flight.
-        let stopped = Stopped { at_s: before_s, measured_s: before_s + after_s, in_flight: waited / after_s };
+        let is_answer = |due: &model::Due| due.ended > due.failed;
+        let stopped = Stopped {
+            at_s: before_s,
+            measured_s: before_s + after_s,
+            in_flight: waited / after_s,
+            answered_later: measured.later_intervals().any(|one| one.due.as_ref().is_some_and(is_answer)),
+        };
         Some(stopped).filter(|of| is_stop && of.in_flight.is_finite() && of.measured_s.is_finite())
     }
 

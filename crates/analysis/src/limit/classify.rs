@@ -110,9 +110,12 @@ struct Batch {
 /// The class of one operation for a goal, and whether the observed value meets it.
 fn compare(measured: &[Measured], operation: &str, goal: &Goal) -> (LoadClass, bool) {
     let share_beyond = |tail: f64, of: Of| {
-        let (share, interval) = beyond(measured, operation, goal, of);
         let inclusive = goal.inclusive || tail > 0.0;
-        match decide(share, interval, tail, inclusive) {
+        let of_bound = |bound| {
+            let (share, interval) = beyond(measured, operation, goal, of, bound);
+            decide(share, interval, tail, inclusive)
+        };
+        match between(of_bound(Bound::Lower), of_bound(Bound::Upper)) {
             // Above the capacity a queue grows, and the response times with it: no interval of the whole trial is narrow. What
             // the second half misses is missed.
             (LoadClass::Unclear, false) => {
@@ -125,8 +128,11 @@ fn compare(measured: &[Measured], operation: &str, goal: &Goal) -> (LoadClass, b
     };
     match &goal.metric {
         GoalMetric::Failed => {
-            let (share, interval) = failed(measured, operation);
-            decide(share, interval, goal.limit, goal.inclusive)
+            let of_bound = |bound| {
+                let (share, interval) = failed(measured, operation, bound);
+                decide(share, interval, goal.limit, goal.inclusive)
+            };
+            between(of_bound(Bound::Lower), of_bound(Bound::Upper))
         }
         GoalMetric::Response(part) => by_part(measured, operation, goal, part, Of::Response, share_beyond),
         GoalMetric::Service(part) => by_part(measured, operation, goal, part, Of::Service, share_beyond),
@@ -285,9 +291,33 @@ fn not_by_bounds(
     }
 }
 
-/// The share of the operations beyond the limit, with its interval. Censored operations count as beyond: whatever their
-/// true times are, the share is not larger.
-fn beyond(measured: &[Measured], operation: &str, goal: &Goal, of: Of) -> (f64, Option<Estimate>) {
+/// What is assumed of a censored operation whose outcome is not known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bound {
+    /// The best.
+    Lower,
+    /// The worst.
+    Upper,
+}
+
+/// What is decided whatever became of the censored operations.
+fn between(lower: (LoadClass, bool), upper: (LoadClass, bool)) -> (LoadClass, bool) {
+    match (lower.0, upper.0) {
+        (LoadClass::Misses, _) => lower,
+        (_, LoadClass::Meets) => upper,
+        _ => (LoadClass::Unclear, upper.1),
+    }
+}
+
+/// The share of the operations beyond the limit, with its interval. A censored operation that was waited for longer is beyond it;
+/// of another one it is not known.
+fn beyond(
+    measured: &[Measured],
+    operation: &str,
+    goal: &Goal,
+    of: Of,
+    bound: Bound,
+) -> (f64, Option<Estimate>) {
     let limit_ns = (goal.limit * 1e6).round().max(0.0) as u64;
     let limit_ns = if goal.inclusive { limit_ns } else { limit_ns.saturating_sub(1) };
     let (mut operations, mut over) = (0_u64, 0_u64);
@@ -297,7 +327,8 @@ fn beyond(measured: &[Measured], operation: &str, goal: &Goal, of: Of) -> (f64, 
     }
     for histogram in censored(measured, operation, of) {
         operations = operations.saturating_add(histogram.len());
-        over = over.saturating_add(histogram.len());
+        let unknown = if bound == Bound::Upper { 0 } else { histogram.count_between(0, limit_ns) };
+        over = over.saturating_add(histogram.len().saturating_sub(unknown));
     }
     let share = over as f64 / operations as f64;
     (share, of_share(share, operations as f64, &batches_beyond(measured, operation, goal, of)))
@@ -325,16 +356,17 @@ fn totals(batches: &[Batch]) -> (f64, f64) {
     batches.iter().fold((0.0, 0.0), |total, one| (total.0 + one.operations, total.1 + one.sum))
 }
 
-fn failed(measured: &[Measured], operation: &str) -> (f64, Option<Estimate>) {
+fn failed(measured: &[Measured], operation: &str, bound: Bound) -> (f64, Option<Estimate>) {
     let batches = batches(measured, operation, |one| Some(one.failed as f64));
     let operations: f64 = batches.iter().map(|batch| batch.operations).sum();
     let share = batches.iter().map(|batch| batch.sum).sum::<f64>() / operations;
-    // Those that ended after the measured time count too, and censored operations as failed.
+    // Those that ended after the measured time count too. Censored operations may have failed.
     let of_due = measured.iter().map(|one| trial::due(one, &[operation])).collect::<Option<Vec<Due>>>();
     let share = of_due.map_or(share, |due| {
         let sum = |of: fn(&Due) -> u64| due.iter().map(|due| of(due) as f64).sum::<f64>();
         let judged = sum(|due| due.ended) + sum(|due| due.censored);
-        if judged > 0.0 { (sum(|due| due.failed) + sum(|due| due.censored)) / judged } else { share }
+        let may_have_failed = if bound == Bound::Upper { sum(|due| due.censored) } else { 0.0 };
+        if judged > 0.0 { (sum(|due| due.failed) + may_have_failed) / judged } else { share }
     });
     (share, of_share(share, operations, &batches))
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use model::design::Next;
 use model::limit::{GoalLimit, LimitAnswer, LoadClass, MissReason};
 use model::{
-    Change, Ending, Experiment, Goal, Interval, Level, Probe, Process, Profile, ResultDocument, SECOND,
-    SettingPath, Shape, Study, Treatment, Trial, Variation, Verdict,
+    Change, Due, Ending, Experiment, Goal, Interval, Level, Probe, Process, Profile, ResultDocument, SECOND,
+    SettingPath, Shape, Study, Times, Treatment, Trial, Variation, Verdict,
 };
 
 use crate::law::queue::mmc_response_quantile_s;
@@ -234,6 +234,34 @@ fn a_goal_on_a_part_of_the_operations_is_judged_by_that_part() {
         let goal = Goal::parse_among(&limit, &[], true).unwrap();
         assert_eq!(classify(&[&record], &goal, None).class, expected, "{limit}");
     }
+}
+
+#[test]
+fn operations_that_never_ended_are_no_failures_of_a_search() {
+    let at = Change { factor: SettingPath("load.open".into()), level: Level::Rate(400.0) };
+    let probe = Probe { configuration: Vec::new(), at, measure: 15 * SECOND, warm_up: None };
+    let trial = Trial { number: 1, treatment: Treatment::Probe(probe.clone()), replicate: 1 };
+    let run = exact(&probe, |_| 40.0).run(trial);
+    let class = |goal: &str, waited_ms: u64, max_failures: f64| {
+        let mut record = run.clone();
+        for interval in &mut record.intervals {
+            interval.due = Some(Due { ended: interval.completed, ..Due::default() });
+        }
+        let last = record.intervals.last_mut().unwrap();
+        last.due = last.due.map(|due| Due { censored: 180, ..due });
+        let name = last.operation.clone();
+        let mut times = Times::default();
+        times.response.record_n(waited_ms * 1_000_000, 180).unwrap();
+        record.histograms.get_mut(&name).unwrap().censored = Some(Box::new(times));
+        let goal = Goal::parse_among(goal, &[], true).unwrap();
+        classify(&[&record], &goal, Some(max_failures)).class
+    };
+    // 3 % never ended. They may have failed, or not.
+    assert_eq!(class("response.p95 <= 300ms", 30_000, 0.01), LoadClass::Unclear);
+    assert_eq!(class("response.p95 <= 300ms", 30_000, 0.2), LoadClass::Meets);
+    // They took longer than the limit, or it is not known whether they do.
+    assert_eq!(class("response.p99 <= 300ms", 30_000, 0.2), LoadClass::Misses);
+    assert_eq!(class("response.p99 <= 300ms", 200, 0.2), LoadClass::Unclear);
 }
 
 /// Exactly at the limit, half of the trials are on either side of it. Only as many as the confidence level allows may be

@@ -196,7 +196,14 @@ fn unclear(reason: &InconclusiveReason, judged: Judged<'_>) -> String {
         }
         InconclusiveReason::NothingCompleted => "No trial completed.".into(),
         InconclusiveReason::NothingRecorded => "The completed trials recorded no operation.".into(),
-        InconclusiveReason::StoppedAnswering { at_s, measured_s, in_flight } => format!(
+        InconclusiveReason::StoppedAnswering { at_s, measured_s, in_flight, answered_later: true } => format!(
+            "From {} on nothing was answered until the end of the {} measured, with {} in flight; some of it was answered after \
+             that. So the limit is not known.",
+            time_s(*at_s),
+            time_s(*measured_s),
+            things(*in_flight)
+        ),
+        InconclusiveReason::StoppedAnswering { at_s, measured_s, in_flight, .. } => format!(
             "The system stopped answering after {}: from then on nothing succeeded until the end of the {} measured, with {} in \
              flight. So the limit is not known.",
             time_s(*at_s),
