@@ -1,5 +1,6 @@
 //! What a device holds, by the magic numbers of its superblocks and tables: what would be lost when it is overwritten.
 
+mod checks;
 mod formats;
 mod tables;
 
@@ -97,16 +98,19 @@ impl Part<'_> {
     }
 
     fn formats(&self) -> io::Result<Vec<Signature>> {
-        let mut found: Vec<Signature> = self.ext()?.into_iter().chain(self.zfs()?).collect();
+        let mut found: Vec<Signature> =
+            [self.ext()?, self.ufs()?, self.xfs_log()?, self.zfs()?].into_iter().flatten().collect();
         for format in FORMATS {
             for (at, magic) in format.magics {
                 if !self.has(*at, magic)? {
                     continue;
                 }
-                if let (Some(check), Some(at)) = (format.check, self.place(*at))
-                    && !check(&self.read(at, 128)?)
-                {
-                    continue;
+                if let Some(check) = format.check {
+                    let start = self.place(*at).and_then(|at| at.checked_sub(check.before));
+                    let Some(start) = start else { continue };
+                    if !(check.is_met)(&self.read(start, check.bytes)?) {
+                        continue;
+                    }
                 }
                 let label = format.label.map_or(Ok(None), |label| self.label(label))?;
                 found.push(Signature { kind: format.kind, words: format.words, label, place: None });
@@ -118,7 +122,7 @@ impl Part<'_> {
 
     /// ext2, ext3, ext4 and their journals: the magic number has two bytes, so others must be possible too.
     fn ext(&self) -> io::Result<Option<Signature>> {
-        let block = self.read(1024, 264)?;
+        let block = self.read(1024, 356)?;
         let is_possible = le16(&block, 56) == 0xef53 && le32(&block, 24) <= 6 && le32(&block, 76) <= 1;
         if !is_possible {
             return Ok(None);
@@ -126,12 +130,46 @@ impl Part<'_> {
         let (compatible, incompatible, read_only) = (le32(&block, 92), le32(&block, 96), le32(&block, 100));
         let (kind, words) = match () {
             () if incompatible & 0x8 != 0 => ("jbd", "a journal of a file system (ext4)"),
+            () if le32(&block, 352) & 0x4 != 0 => ("ext4dev", "a file system (ext4, for tests)"),
             // What ext3 does not know.
             () if incompatible & !0x1f != 0 || read_only & !0x7 != 0 => ("ext4", "a file system (ext4)"),
             () if compatible & 0x4 != 0 => ("ext3", "a file system (ext3)"),
             () => ("ext2", "a file system (ext2)"),
         };
         Ok(Some(Signature { kind, words, label: self.label((1024 + 120, 16))?, place: None }))
+    }
+
+    /// UFS of any system: in four places, with six numbers, in both byte orders.
+    fn ufs(&self) -> io::Result<Option<Signature>> {
+        const MAGICS: [u32; 6] =
+            [0x0001_1954, 0x1954_0119, 0x0019_5612, 0x0009_5014, 0x0061_2195, 0x0523_1994];
+        for start in [0, 8 << 10, 64 << 10, 256 << 10] {
+            let magic = le32(&self.read(start + 1372, 4)?, 0);
+            if MAGICS.contains(&magic) || MAGICS.contains(&magic.swap_bytes()) {
+                return Ok(Some(recognized("ufs", "a file system (UFS)")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A log of XFS on a device of its own: the header of a record in one of the first 512 sectors. A file system that
+    /// begins there has its log elsewhere.
+    fn xfs_log(&self) -> io::Result<Option<Signature>> {
+        let sectors = self.read(0, 512 * 512)?;
+        for sector in sectors.chunks_exact(512) {
+            if sector.starts_with(b"XFSB") {
+                break;
+            }
+            let number = |at| le32(sector, at).swap_bytes();
+            let is_header = sector.starts_with(b"\xfe\xed\xba\xbe")
+                && (1..=3).contains(&number(8))
+                && (1..=i32::MAX as u32).contains(&number(12))
+                && (1..=3).contains(&number(300));
+            if is_header {
+                return Ok(Some(recognized("xfs_external_log", "a log of a file system (xfs)")));
+            }
+        }
+        Ok(None)
     }
 
     /// Uberblocks of ZFS, in the last halves of its four labels.
@@ -143,16 +181,15 @@ impl Part<'_> {
         for label in labels.into_iter().flatten() {
             let ring = self.read(label + LABEL / 2, (LABEL / 2) as usize)?;
             if ring.chunks_exact(1024).any(|block| MAGICS.contains(&&block[..8])) {
-                return Ok(Some(Signature {
-                    kind: "zfs_member",
-                    words: "a member of a ZFS pool",
-                    label: None,
-                    place: None,
-                }));
+                return Ok(Some(recognized("zfs_member", "a member of a ZFS pool")));
             }
         }
         Ok(None)
     }
+}
+
+fn recognized(kind: &'static str, words: &'static str) -> Signature {
+    Signature { kind, words, label: None, place: None }
 }
 
 /// What a file or device of so many bytes holds, and what its partitions hold. Empty where nothing is recognized.
@@ -162,11 +199,15 @@ impl Part<'_> {
 pub fn find(file: &File, bytes: u64) -> io::Result<Vec<Signature>> {
     let whole = Part { file, start: 0, bytes };
     let mut found = whole.formats()?;
-    // The boot sector of a file system ends as a partition table does.
+    // The boot sector of a file system ends as a partition table does, and boot loaders leave tables without partitions.
     let is_boot_sector =
         found.iter().any(|of| matches!(of.kind, "vfat" | "ntfs" | "exfat" | "BitLocker" | "ReFS"));
+    let is_beside = |table: &Signature, parts: &[_]| match table.kind {
+        "dos" | "PMBR" => !is_boot_sector && !parts.is_empty(),
+        _ => true,
+    };
     if let Some((table, parts)) =
-        whole.partitions()?.filter(|(table, _)| !is_boot_sector || table.kind == "gpt")
+        whole.partitions()?.filter(|(table, parts)| found.is_empty() || is_beside(table, parts))
     {
         found.insert(0, table);
         for (words, start, length) in parts.into_iter().take(PARTITIONS_MAX) {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Part, Signature, le32, le64};
+use super::{Part, Signature, checks, le32, le64, recognized};
 
 /// A partition in words, its start and its bytes.
 pub(super) type Partition = (String, u64, u64);
@@ -13,28 +13,43 @@ impl Part<'_> {
         for sector in [512, 4096] {
             let header = self.read(sector, 92)?;
             if header.starts_with(b"EFI PART") {
-                return Ok(Some((table("gpt", "a partition table (GPT)"), self.gpt(&header, sector)?)));
+                return Ok(Some((recognized("gpt", "a partition table (GPT)"), self.gpt(&header, sector)?)));
             }
             if let Some(last) = (self.bytes / sector).checked_sub(1)
                 && self.read(last * sector, 8)? == b"EFI PART"
             {
-                return Ok(Some((table("gpt", "a copy of a partition table (GPT) at its end"), Vec::new())));
+                return Ok(Some((
+                    recognized("gpt", "a copy of a partition table (GPT) at its end"),
+                    Vec::new(),
+                )));
             }
         }
         let boot = self.read(0, 512)?;
-        let entries: Vec<&[u8]> = boot.get(446..510).unwrap_or_default().chunks_exact(16).collect();
-        let is_used = |entry: &&&[u8]| entry[4] != 0 && le32(entry, 12) > 0;
-        let is_table = boot.ends_with(&[0x55, 0xaa])
-            && entries.iter().all(|entry| matches!(entry[0], 0 | 0x80))
-            && entries.iter().any(|entry| is_used(&entry));
-        if boot.len() < 512 || !is_table {
+        if boot.len() < 512 {
             return Ok(None);
         }
-        let parts = entries.iter().enumerate().filter(|(_, entry)| is_used(entry)).map(|(index, entry)| {
-            let (start, sectors) = (u64::from(le32(entry, 8)), u64::from(le32(entry, 12)));
-            (format!("partition {}", index + 1), start * 512, sectors * 512)
-        });
-        Ok(Some((table("dos", "a partition table (MBR)"), parts.collect())))
+        let entries: Vec<&[u8]> = boot[446..510].chunks_exact(16).collect();
+        if !boot.ends_with(&[0x55, 0xaa]) || !entries.iter().all(|entry| matches!(entry[0], 0 | 0x80)) {
+            let is_atari = checks::is_atari(&boot, self.bytes / 512);
+            return Ok(is_atari.then(|| (recognized("atari", "a partition table (Atari)"), Vec::new())));
+        }
+        let used = entries.iter().enumerate().filter(|(_, entry)| entry[4] != 0 && le32(entry, 12) > 0);
+        let parts: Vec<Partition> = used
+            .clone()
+            .map(|(index, entry)| {
+                let (start, sectors) = (u64::from(le32(entry, 8)), u64::from(le32(entry, 12)));
+                (format!("partition {}", index + 1), start * 512, sectors * 512)
+            })
+            .collect();
+        let table = match () {
+            () if parts.is_empty() => recognized("dos", "an empty partition table (MBR)"),
+            // The type of a partition that protects a GPT.
+            () if used.clone().all(|(_, entry)| entry[4] == 0xee) => {
+                recognized("PMBR", "a protective partition table (MBR) without its GPT")
+            }
+            () => recognized("dos", "a partition table (MBR)"),
+        };
+        Ok(Some((table, parts)))
     }
 
     fn gpt(&self, header: &[u8], sector: u64) -> io::Result<Vec<Partition>> {
@@ -63,8 +78,4 @@ impl Part<'_> {
         };
         Ok(entries.filter_map(part).collect())
     }
-}
-
-fn table(kind: &'static str, words: &'static str) -> Signature {
-    Signature { kind, words, label: None, place: None }
 }
