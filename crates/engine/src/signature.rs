@@ -101,6 +101,10 @@ impl Part<'_> {
         let mut found: Vec<Signature> =
             [self.ext()?, self.ufs()?, self.xfs_log()?, self.zfs()?].into_iter().flatten().collect();
         for format in FORMATS {
+            // Copies of a superblock, and a second form of a format.
+            if found.iter().any(|signature| signature.kind == format.kind) {
+                continue;
+            }
             for (at, magic) in format.magics {
                 if !self.has(*at, magic)? {
                     continue;

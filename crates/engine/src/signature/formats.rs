@@ -94,11 +94,11 @@ pub(super) static FORMATS: &[Format] = &[
         94,
         checks::is_file_vault,
     ),
-    labelled(
+    labelled("crypto_LUKS", "encrypted data (LUKS)", &[(Start(0), b"LUKS\xba\xbe")], 24, 48),
+    format(
         "crypto_LUKS",
-        "encrypted data (LUKS)",
+        "a copy of a header of encrypted data (LUKS)",
         &[
-            (Start(0), b"LUKS\xba\xbe"),
             (Start(0x4000), b"SKUL\xba\xbe"),
             (Start(0x8000), b"SKUL\xba\xbe"),
             (Start(0x1_0000), b"SKUL\xba\xbe"),
@@ -109,8 +109,6 @@ pub(super) static FORMATS: &[Format] = &[
             (Start(0x20_0000), b"SKUL\xba\xbe"),
             (Start(0x40_0000), b"SKUL\xba\xbe"),
         ],
-        24,
-        48,
     ),
     labelled(
         "swap",
@@ -280,13 +278,17 @@ pub(super) static FORMATS: &[Format] = &[
     labelled(
         "bcachefs",
         "a file system (bcachefs)",
+        &[(Start(4096 + 24), b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef")],
+        4096 + 72,
+        32,
+    ),
+    format(
+        "bcachefs",
+        "a copy of the superblock of a file system (bcachefs)",
         &[
-            (Start(4096 + 24), b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"),
             (Start((2 << 20) + 24), b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"),
             (End((1 << 20) - 24, 1), b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"),
         ],
-        4096 + 72,
-        32,
     ),
     format("ceph_bluestore", "a Ceph object store (BlueStore)", &[(Start(0), b"bluestore block device")]),
     format(
@@ -453,7 +455,7 @@ pub(super) static FORMATS: &[Format] = &[
     format("ubi", "a UBI volume", &[(Start(0), b"UBI#")]),
     format("ubifs", "a file system (UBIFS)", &[(Start(0), b"\x31\x18\x10\x06")]),
     checked(
-        labelled("nilfs2", "a file system (NILFS2)", &[(Start(1024 + 6), b"\x34\x34")], 1024 + 152, 80),
+        labelled("nilfs2", "a file system (NILFS2)", &[(Start(1024 + 6), b"\x34\x34")], 1024 + 168, 80),
         6,
         24,
         checks::is_nilfs2,

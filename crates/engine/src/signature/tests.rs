@@ -106,6 +106,11 @@ fn file_systems_are_found_as_blkid_finds_them() {
         ("mkfs.ntfs", &["-QFq"], 16 << 20, "ntfs", ""),
         ("mkfs.f2fs", &["-q"], 64 << 20, "f2fs", ""),
         ("mkfs.exfat", &[], 16 << 20, "exfat", ""),
+        ("mkfs.jfs", &["-qL", "PAYROLL"], 32 << 20, "jfs", "PAYROLL"),
+        ("mkfs.reiserfs", &["-qffl", "PAYROLL"], 64 << 20, "reiserfs", "PAYROLL"),
+        ("mkfs.nilfs2", &["-qL", "PAYROLL"], 160 << 20, "nilfs2", "PAYROLL"),
+        ("mkudffs", &[], 64 << 20, "udf", ""),
+        ("make-bcache", &["-B"], 64 << 20, "bcache", ""),
     ] {
         if testkit::partly_lacks(Need::Package(program)) {
             continue;
@@ -123,6 +128,34 @@ fn file_systems_are_found_as_blkid_finds_them() {
         assert_eq!(found[0].label.as_deref().unwrap_or_default(), label, "{program}");
         assert_eq!(blkid(&path, "TYPE"), kind, "{program}");
         fs::remove_file(&path).unwrap();
+    }
+}
+
+/// Tools that make an image of a directory.
+#[test]
+fn images_of_directories_are_found_as_blkid_finds_them() {
+    if testkit::lacks(Need::Program("blkid")) {
+        return;
+    }
+    let folder = Scratch::new();
+    folder.file("content/greeting", "hello");
+    let (content, image) = (folder.join("content"), folder.join("image"));
+    let (content, path) = (content.as_os_str(), image.as_os_str());
+    for (program, arguments, kind) in [
+        ("mkfs.cramfs", &["-n".as_ref(), "PAYROLL".as_ref(), content, path][..], "cramfs"),
+        ("mkfs.cramfs", &["-N".as_ref(), "big".as_ref(), content, path], "cramfs"),
+        ("mksquashfs", &[content, path, "-quiet".as_ref()], "squashfs"),
+        ("mkfs.erofs", &[path, content], "erofs"),
+        ("genisoimage", &["-quiet".as_ref(), "-o".as_ref(), path, content], "iso9660"),
+    ] {
+        if testkit::partly_lacks(Need::Package(program)) {
+            continue;
+        }
+        let made = Command::new(testkit::need::program(program).unwrap()).args(arguments).output().unwrap();
+        assert!(made.status.success(), "{program}: {made:?}");
+        assert_eq!(kinds(&image), [kind], "{program}");
+        assert_eq!(blkid(&image, "TYPE"), kind, "{program}");
+        fs::remove_file(&image).unwrap();
     }
 }
 
