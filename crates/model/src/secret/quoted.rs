@@ -71,7 +71,7 @@ impl Segments {
         });
         let pairs = pairs.map(|two| (two[0].clone(), two[1].clone())).collect();
         let (mut all, mut commands) = (Vec::new(), Vec::new());
-        for segment in [0..line.trim_end().len()].into_iter().chain(strings) {
+        for segment in std::iter::once(0..line.trim_end().len()).chain(strings) {
             all.push(segment.clone());
             // NAME=COMMAND, NAME=exec:COMMAND
             let text = &line[segment.clone()];
