@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 mod command;
 mod form;
 mod mask;
+mod multipart;
 mod name;
 mod quoted;
 
@@ -462,6 +463,62 @@ mod tests {
             ("BYPASS", "yes", "yes"),
         ] {
             assert_eq!(Secret::of_variable(name, value).to_string(), shown);
+        }
+        for name in [
+            "ROOTPW",
+            "ADMINPW",
+            "LDAP_BINDPW",
+            "BIND_PW",
+            "ACCOUNTKEY",
+            "APPKEY",
+            "MY_APPKEY",
+            "APIKEY",
+            "AUTHKEY",
+            "STORAGEKEY",
+            "MASTERKEY",
+            "WEBHOOK_URL",
+            "SLACK_WEBHOOK_URL",
+            "SLACK_WEBHOOK",
+            "SAS",
+            "AZURE_SAS",
+            "MFA",
+            "PIN",
+            "OTP",
+            "TOTP",
+            "CVV",
+            "DEVICE_CODE",
+            "X_JWT",
+            "HSM_PIN",
+        ] {
+            assert_eq!(Secret::of_variable(name, "S3CRET1").to_string(), "***", "{name}");
+        }
+        for name in [
+            "MONKEY",
+            "HOTKEY",
+            "PUBLICKEY",
+            "PUBLIC_KEY",
+            "KEYBOARD",
+            "TURKEY",
+            "PRIMARYKEY",
+            "PRIMARY_KEY",
+            "KEYMAP",
+            "SASL_MECHANISM",
+            "SASS",
+            "CODE",
+            "TICKET",
+            "JIRA_TICKET",
+            "STATUS_CODE",
+            "PINNED",
+            "GPIO_PIN",
+            "ORACLE_SID",
+            "PASSWORD_FILE",
+            "BASE_URL",
+            "LICENSE",
+            "WHISKEY",
+            "JOCKEY",
+            "MFA_METHOD",
+        ] {
+            assert_eq!(Secret::of_variable(name, "a17").to_string(), "a17", "{name}");
         }
     }
 

@@ -120,7 +120,8 @@ pub(super) fn in_forms(text: &str, is_message: bool, offset: usize, found: &mut 
         let rest = &text[word_end..];
         let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
         let blanks = if rest.starts_with("%20") { 3 } else { blanks };
-        if blanks == 0 || rest[blanks..].starts_with("${") {
+        // `bearer = "..."` is a name and its value.
+        if blanks == 0 || rest[blanks..].starts_with("${") || rest[blanks..].starts_with("= ") {
             continue;
         }
         let first = word_end + blanks;

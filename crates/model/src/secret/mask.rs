@@ -10,7 +10,8 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::form::{in_forms, random};
-use super::name::{Sensitivity, is_count, sensitivity};
+use super::multipart::in_multipart;
+use super::name::{Sensitivity, is_count, is_query_variable, sensitivity};
 use super::quoted::in_quoted;
 use super::{HIDDEN, authority_bytes, has_placeholder};
 
@@ -106,7 +107,7 @@ const KEPT: usize = 1000;
 const NAMESPACE: usize = 128;
 
 /// How much of a file around a line is looked at, in bytes.
-const CONTEXT: usize = 32 << 10;
+pub(super) const CONTEXT: usize = 32 << 10;
 
 /// A line without secrets, with a token that is at a `column`, from 0, and has a `width`, in characters. Secrets that begin on
 /// another line of `text` are known from there. `line` counts from 0.
@@ -168,7 +169,7 @@ fn known_parts(text: &str) -> Rc<[Part]> {
 }
 
 /// The last boundary of a character that is not behind `at`.
-fn boundary(text: &str, at: usize) -> usize {
+pub(super) fn boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
@@ -212,6 +213,7 @@ fn written(text: &str, offset: usize, found: &mut Vec<Part>) {
     in_names(text, false, offset, found);
     in_addresses(text, offset, found);
     in_forms(text, false, offset, found);
+    in_multipart(text, offset, found);
     random(text, offset, found);
 }
 
@@ -273,6 +275,18 @@ pub(super) fn is_path(value: &str) -> bool {
     is_plain && (begins && has_folders || ENDS.iter().any(|end| value.ends_with(end)))
 }
 
+/// Whether a value is none of the secrets that its name suggests: the file of a key, the code of a response.
+pub(super) fn is_public(sensitivity: Sensitivity, name: &str, value: &str) -> bool {
+    let is_of_card = || ["cvv", "cvc"].iter().any(|word| name.eq_ignore_ascii_case(word));
+    match sensitivity {
+        Sensitivity::Key => is_path(value),
+        Sensitivity::Query => {
+            value.len() <= 3 && value.bytes().all(|byte| byte.is_ascii_digit()) && !is_of_card()
+        }
+        Sensitivity::Value | Sensitivity::Header => false,
+    }
+}
+
 pub(super) fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '-'
 }
@@ -283,6 +297,10 @@ fn in_names(text: &str, is_message: bool, offset: usize, found: &mut Vec<Part>) 
     while let Some(begin) = text[at..].find(is_name).map(|begin| at + begin) {
         let end = name_end(text, begin);
         at = end;
+        let begin = begin + encoded_sign(text, begin);
+        if begin >= end {
+            continue;
+        }
         let dashes = end - begin - text[begin..end].trim_start_matches('-').len();
         let place = NameAt { text, begin: begin + dashes, end, is_flag: dashes > 0, is_message };
         let may_be_tag = text[end..].starts_with(['\n', '\r']) && place.is_tag();
@@ -299,11 +317,7 @@ fn in_names(text: &str, is_message: bool, offset: usize, found: &mut Vec<Part>) 
         let Some(sensitivity) = sensitivity(&name) else { continue };
         let Some(range) = place.value(sensitivity) else { continue };
         let value = &text[range.clone()];
-        let is_public = match sensitivity {
-            Sensitivity::Key => is_path(value),
-            Sensitivity::Query => value.len() <= 3 && value.bytes().all(|byte| byte.is_ascii_digit()),
-            Sensitivity::Value | Sensitivity::Header => false,
-        };
+        let is_public = is_public(sensitivity, &name, value);
         let has_elements = place.is_tag() && value.trim_start().starts_with('<');
         if is_shown(value) && !has_elements || is_public || is_count(&name, value) {
             continue;
@@ -317,7 +331,7 @@ fn in_names(text: &str, is_message: bool, offset: usize, found: &mut Vec<Part>) 
 
 /// Whether what follows a name can be its value. Most words of a text need no closer look.
 fn may_have_value(rest: &str) -> bool {
-    rest.starts_with(['=', ':', '>', '"', '\'', '\\', ' ', '\t', '%', ']', '`'])
+    rest.starts_with(['=', ':', '>', '<', '~', '"', '\'', '\\', ' ', '\t', '%', ']', '`'])
 }
 
 /// A name in a text, and what is around it.
@@ -351,6 +365,17 @@ fn name_end(text: &str, begin: usize) -> usize {
             _ => return at,
         }
     }
+}
+
+/// The digits of a name that belong to an encoded sign before it: two in `%26pin`.
+fn encoded_sign(text: &str, begin: usize) -> usize {
+    if begin > 0 && ends_with_encoded_sign(text.get(..begin + 2).unwrap_or_default()) { 2 } else { 0 }
+}
+
+/// Whether an encoded sign, such as `%26`, is at the end of a text.
+fn ends_with_encoded_sign(text: &str) -> bool {
+    let sign = text.len().checked_sub(3).and_then(|at| text.get(at..)).filter(|sign| sign.starts_with('%'));
+    sign.and_then(escaped).is_some_and(|(c, _)| !is_name(c))
 }
 
 /// The character of an escape at the beginning of a text, and the length of the escape.
@@ -415,12 +440,9 @@ impl NameAt<'_> {
         {
             return None;
         }
-        if sensitivity == Sensitivity::Query {
-            let follows =
-                self.before().is_empty() || self.before().ends_with(['?', '&', '"', '\'', '#', ';', '`']);
-            if !follows || separator != Separator::Equals || after_blanks > self.end {
-                return None;
-            }
+        let is_spaced = after_blanks > self.end;
+        if sensitivity == Sensitivity::Query && !self.is_in_query(separator, closes, is_spaced) {
+            return None;
         }
         at = after_blanks + length;
         let is_spaced = blanks(at) > 0;
@@ -437,7 +459,14 @@ impl NameAt<'_> {
             // In a sentence, words follow.
             return None;
         }
+        if sensitivity == Sensitivity::Query && rest.starts_with(['[', '{']) {
+            // An object of JSON, whose values have names.
+            return None;
+        }
         let near = &rest[..boundary(rest, CONTEXT)];
+        if self.is_in_filter() && separator == Separator::Equals {
+            return Some(at..at + near.find([')', '\n', '`']).unwrap_or(near.len()));
+        }
         let line_end = || near.find(['\n', '\r']).map_or(at + near.len(), |end| at + end);
         if let Some((open, close)) =
             [('[', ']'), ('{', '}')].into_iter().find(|(open, _)| near.starts_with(*open))
@@ -446,7 +475,7 @@ impl NameAt<'_> {
         }
         if separator == Separator::Encoded {
             let ends =
-                [text[at..].find("%26"), text[at..].find(|c: char| c.is_whitespace() || "&\"'".contains(c))];
+                [text[at..].find("%26"), text[at..].find(|c: char| c.is_whitespace() || "&\"'`".contains(c))];
             let end = ends.into_iter().flatten().min().map_or(text.len(), |end| at + end);
             return Some(at..end);
         }
@@ -486,6 +515,10 @@ impl NameAt<'_> {
                 return (!rest.starts_with("://")).then_some((separator, word.len()));
             }
         }
+        let is_comparison = ["<=", ">=", "~="].iter().any(|word| rest.starts_with(word));
+        if is_comparison && self.is_in_filter() {
+            return Some((Separator::Equals, 2));
+        }
         if self.is_flag && closes && rest.starts_with(',') {
             return Some((Separator::Blank, 1));
         }
@@ -499,6 +532,25 @@ impl NameAt<'_> {
         let lacks_colon = follows_quote && is_header && is_value && !self.is_flag && !self.is_message;
         let lacks_equals = !self.is_message && self.begins_line() && is_only_value(rest);
         (has_blank && !closes && (is_given || lacks_colon || lacks_equals)).then_some((Separator::Blank, 0))
+    }
+
+    /// Whether a name that is secret in queries is one of a query, a form, JSON or a filter, or that of a variable.
+    fn is_in_query(&self, separator: Separator, closes: bool, is_spaced: bool) -> bool {
+        let before = self.before();
+        let begins_pair = before.is_empty() || before.ends_with(['?', '&', '"', '\'', '#', ';', '`']);
+        match separator {
+            _ if closes => self.is_quoted(),
+            Separator::Equals => {
+                !is_spaced && (begins_pair || self.is_in_filter()) || is_query_variable(&self.name())
+            }
+            Separator::Encoded => ends_with_encoded_sign(before),
+            Separator::Colon | Separator::Blank => false,
+        }
+    }
+
+    /// Whether it is the name of an attribute in a filter of LDAP: `(pin=1234)`.
+    fn is_in_filter(&self) -> bool {
+        !self.is_message && self.before().ends_with('(')
     }
 
     fn has_quote(&self, at: usize) -> bool {
@@ -663,10 +715,11 @@ fn unquoted(line: &str) -> usize {
             c if c.is_whitespace() => true,
             '&' | '"' | '\'' | '<' | '>' | '`' => true,
             ',' | ';' | ':' | '#' | '}' | ')' | ']' => {
-                let rest = rest.trim_start_matches(['}', ')', ']', ',', ';', '`', '\'', '"']);
-                let begins_word = rest
-                    .find(|c| !is_name(c) && c != ' ')
-                    .is_some_and(|end| end > 0 && rest[end..].starts_with(['=', ':']));
+                let rest = rest.trim_start_matches(['}', ')', ']', ',', ';', '`', '\'', '"', '\\']);
+                let begins_word = rest.find(|c| !is_name(c) && c != ' ').is_some_and(|end| {
+                    let behind = rest[end..].trim_start_matches(['\\', '"', '\'']);
+                    end > 0 && behind.starts_with(['=', ':'])
+                });
                 rest.is_empty() || rest.starts_with(char::is_whitespace) || begins_word
             }
             _ => false,

@@ -14,7 +14,7 @@ pub(super) enum Sensitivity {
 }
 
 /// Parts of names of secrets.
-const PARTS: [&str; 44] = [
+const PARTS: [&str; 43] = [
     "password",
     "passwd",
     "passphrase",
@@ -39,7 +39,6 @@ const PARTS: [&str; 44] = [
     "samlresponse",
     "samlrequest",
     "assertion",
-    "webhookurl",
     "dpop",
     "kennwort",
     "csrf",
@@ -70,12 +69,55 @@ const WHOLE: [&str; 14] = [
 /// Words that end with `pass` and are no password.
 const NO_PASS: [&str; 5] = ["bypass", "compass", "encompass", "trespass", "surpass"];
 
-/// Names that are secret in forms and queries only: elsewhere they are ordinary words.
-const OF_QUERIES: [&str; 10] =
-    ["code", "codeverifier", "pin", "otp", "totp", "mfa", "cvv", "cvc", "ssn", "iban"];
+/// Names that are secret in forms, queries, JSON, XML and filters only: elsewhere they are ordinary words.
+const OF_QUERIES: [&str; 36] = [
+    "code",
+    "codeverifier",
+    "pin",
+    "otp",
+    "totp",
+    "mfa",
+    "2fa",
+    "cvv",
+    "cvc",
+    "ssn",
+    "iban",
+    "cardnumber",
+    // OAuth, OpenID Connect, SAML, WS-Federation, CAS.
+    "devicecode",
+    "usercode",
+    "authcode",
+    "authreqid",
+    "oauthverifier",
+    "samlart",
+    "wresult",
+    "ticket",
+    "pgt",
+    "pgtid",
+    "pgtiou",
+    // A shared access signature of Azure.
+    "sas",
+    // Codes of one use.
+    "accesscode",
+    "activationcode",
+    "backupcode",
+    "confirmationcode",
+    "logincode",
+    "mfacode",
+    "otpcode",
+    "recoverycode",
+    "securitycode",
+    "smscode",
+    "totpcode",
+    "verificationcode",
+];
+
+/// Those of them that are ordinary words in the name of a variable or a header field.
+const ORDINARY_IN_VARIABLES: [&str; 3] = ["code", "ticket", "accesscode"];
 
 /// Last words of names of header fields that are secret.
-const OF_HEADERS: [&str; 6] = ["pin", "otp", "totp", "mfa", "session", "passcode"];
+const OF_HEADERS: [&str; 12] =
+    ["pin", "otp", "totp", "mfa", "2fa", "session", "passcode", "jwt", "bearer", "ticket", "sas", "sig"];
 
 /// Names of header fields whose values have several words.
 const HEADERS: [&str; 6] =
@@ -86,7 +128,10 @@ const ORDINARY: [&str; 8] =
     ["secretary", "passport", "passenger", "passed", "authority", "author", "authors", "cookies"];
 
 /// Last words of names that name something about a secret, and not the secret.
-const ABOUT: [&str; 26] = [
+const ABOUT: [&str; 29] = [
+    "stdin",
+    "prompt",
+    "fd",
     "file",
     "files",
     "path",
@@ -138,8 +183,45 @@ const PUBLIC_KEYS: [&str; 19] = [
     "index",
 ];
 
+/// Words before "key" without a border, with which it is a secret: `APPKEY`. Most words that end with "key" are others.
+const KEYS: [&str; 30] = [
+    "access",
+    "account",
+    "admin",
+    "aes",
+    "api",
+    "app",
+    "application",
+    "auth",
+    "cipher",
+    "client",
+    "consumer",
+    "crypt",
+    "crypto",
+    "db",
+    "deploy",
+    "hmac",
+    "jwt",
+    "license",
+    "rsa",
+    "root",
+    "server",
+    "service",
+    "session",
+    "sign",
+    "ssh",
+    "ssl",
+    "storage",
+    "tls",
+    "user",
+    "write",
+];
+
 /// Last words of names of variables that are secret.
-const OF_VARIABLES: [&str; 9] = ["PWD", "AUTH", "PAT", "WEBHOOK", "PASS", "CREDS", "PW", "DSN", "OTP"];
+const OF_VARIABLES: [&str; 14] = [
+    "PWD", "AUTH", "PAT", "WEBHOOK", "PASS", "CREDS", "PW", "DSN", "OTP", "TOTP", "MFA", "SAS", "JWT",
+    "BEARER",
+];
 
 /// Names that are recognized with a spelling mistake.
 const MISSPELT: [&str; 8] =
@@ -174,7 +256,8 @@ pub(super) fn sensitivity(name: &str) -> Option<Sensitivity> {
     }
     let words = words(name);
     let last = words.last().map(|word| word.to_ascii_lowercase()).unwrap_or_default();
-    if words.len() > 1 && ABOUT.contains(&last.as_str()) {
+    let is_webhook = ["webhookurl", "webhookuri"].iter().any(|end| flat.ends_with(end));
+    if words.len() > 1 && ABOUT.contains(&last.as_str()) && !is_webhook {
         return None;
     }
     if HEADERS.contains(&flat.as_str()) {
@@ -186,15 +269,27 @@ pub(super) fn sensitivity(name: &str) -> Option<Sensitivity> {
         let is_public = before.is_some_and(|before| PUBLIC_KEYS.contains(&before.as_str()));
         return (!is_public).then_some(Sensitivity::Key);
     }
+    if last.strip_suffix("key").is_some_and(|before| KEYS.contains(&before)) {
+        return Some(Sensitivity::Key);
+    }
     let is_pass = flat.ends_with("pass") && !NO_PASS.iter().any(|word| flat.ends_with(word))
         || flat.ends_with("pw") && flat.len() > 3;
-    if WHOLE.contains(&flat.as_str()) || PARTS.iter().any(|part| has_part(&flat, part)) || is_pass {
+    if is_webhook
+        || WHOLE.contains(&flat.as_str())
+        || PARTS.iter().any(|part| has_part(&flat, part))
+        || is_pass
+    {
         return Some(Sensitivity::Value);
     }
     if OF_QUERIES.contains(&flat.as_str()) {
         return Some(Sensitivity::Query);
     }
-    let is_header = name.contains('-') && (is_about_auth(&flat) || flat.contains("cookie"));
+    // The fields of a header begin with `X-` or a capital letter; flags of programs do not.
+    let is_field = words.len() > 1 && name.starts_with(|c: char| c.is_ascii_uppercase() || c == 'x');
+    let is_header = name.contains('-')
+        && (is_about_auth(&flat)
+            || flat.contains("cookie")
+            || is_field && OF_HEADERS.contains(&last.as_str()));
     if is_header {
         return Some(Sensitivity::Header);
     }
@@ -251,9 +346,16 @@ pub(super) fn is_secret_variable(name: &str, value: &str) -> bool {
         _ if name == "PWD" || name == "OLDPWD" => false,
         Some(Sensitivity::Value | Sensitivity::Header) => true,
         Some(Sensitivity::Key) => !super::mask::is_path(value),
-        Some(Sensitivity::Query) => ["PIN", "OTP", "TOTP", "SSN", "IBAN"].contains(&name),
-        None => false,
+        Some(Sensitivity::Query) => is_query_variable(name),
+        None => words(name).last() == Some(&"PIN") && !name.contains("GPIO"),
     }
+}
+
+/// Whether a name that is secret in queries is that of a variable, such as `PIN`.
+pub(super) fn is_query_variable(name: &str) -> bool {
+    let is_ordinary =
+        || ORDINARY_IN_VARIABLES.iter().any(|word| name.replace('_', "").eq_ignore_ascii_case(word));
+    !name.contains(|c: char| c.is_lowercase()) && !is_ordinary()
 }
 
 /// Whether the name of a header field is one of credentials.

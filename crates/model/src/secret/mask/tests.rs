@@ -1,3 +1,4 @@
+use super::super::SecretParts;
 use super::*;
 
 const JWT: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N";
@@ -132,6 +133,137 @@ fn secrets_in_texts_of_users_are_hidden() {
         assert_eq!(mask_written(text), shown, "{text}");
         assert_eq!(mask_written(shown), shown, "what is hidden stays as it is");
     }
+}
+
+/// Names that are ordinary words elsewhere. The same name is hidden in each syntax.
+#[test]
+fn names_of_queries_are_hidden_in_each_syntax() {
+    const NAMES: [&str; 12] = [
+        "pin",
+        "otp",
+        "code",
+        "totp",
+        "mfa",
+        "cvv",
+        "ticket",
+        "device_code",
+        "user_code",
+        "sas",
+        "SAMLart",
+        "iban",
+    ];
+    for name in NAMES {
+        for (begin, end) in [
+            ("http://h/?NAME=", "&page=2"),
+            ("a=1&NAME=", ""),
+            ("{\"NAME\":\"", "\",\"n\":1}"),
+            ("{\"NAME\" : \"", "\"}"),
+            ("{\n  \"NAME\":\n \"", "\"}"),
+            ("{'NAME': '", "'}"),
+            ("body = \"{\\\"NAME\\\":\\\"", "\\\", \\\"n\\\": 1}\""),
+            ("a = \"{\\\\\\\"NAME\\\\\\\": \\\\\\\"", "\\\\\\\"}\""),
+            ("<NAME>", "</NAME>"),
+            ("http://h/?u=http%3A%2F%2Fh%2F%3Fa%3D1%26NAME%3D", ""),
+            ("filter = \"(&(uid=a)(NAME=", ")(sn=b))\""),
+            ("(NAME>=", ")"),
+        ] {
+            let (begin, end) = (begin.replace("NAME", name), end.replace("NAME", name));
+            let (text, shown) = (format!("{begin}S3CRET{end}"), format!("{begin}***{end}"));
+            assert_eq!(mask_written(&text), shown, "{text}");
+            assert_eq!(SecretParts::Pairs.hide(&text), shown, "{text}");
+            assert_eq!(mask(&format!("`{text}` is not valid")), format!("`{shown}` is not valid"));
+        }
+    }
+    for (text, shown) in [
+        (r#"{"pin":123456,"n":1}"#, r#"{"pin":***,"n":1}"#),
+        (r#"a = "{\"pin\": 1234, \"n\": 1}""#, r#"a = "{\"pin\": ***, \"n\": 1}""#),
+        (r#"{"cvv": 123}"#, r#"{"cvv": ***}"#),
+        ("%7B%22pin%22%3A%22S3%22%7D&x=1", "%7B%22pin%22%3A***&x=1"),
+        ("environment = { PIN = \"S3\", OTP = \"S3\" }", "environment = { PIN = \"***\", OTP = \"***\" }"),
+        ("(userPassword=S3)", "(userPassword=***)"),
+        ("(&(userPassword=S3)(uid=a))", "(&(userPassword=***)(uid=a))"),
+    ] {
+        assert_eq!(mask_written(text), shown, "{text}");
+    }
+    for text in [
+        r#"{"code": 200, "message": "done"}"#,
+        r#"{"code":404}"#,
+        r#"{\"code\": 503}"#,
+        r#"{"ticket": {"subject": "a"}, "code": ["a"]}"#,
+        r#"{"pin": null, "mfa": true, "otp": ""}"#,
+        r#"{"pin": "${env:PIN}"}"#,
+        r#"{"status_code": 40401, "country_code": "DE", "zip_code": "12345", "pinned": "a", "codec": "b"}"#,
+        "(code=200)",
+        "(ticket)",
+        "exit code=ENOENT, pin=cores",
+        "code: a, ticket: 17, pin: 3",
+        "env CODE=ENOENT TICKET=ABC-1",
+    ] {
+        assert_eq!(mask_written(text), text);
+    }
+}
+
+/// Parameters and header fields of well-known protocols and services.
+#[test]
+fn names_of_protocols_are_hidden() {
+    for name in [
+        "X-Amz-Signature",
+        "X-Amz-Credential",
+        "X-Amz-Security-Token",
+        "X-Goog-Signature",
+        "X-Goog-Credential",
+        "Signature",
+        "AWSAccessKeyId",
+        "sig",
+        "sas",
+        "ticket",
+        "device_code",
+        "user_code",
+        "client_secret",
+        "code",
+        "code_verifier",
+        "refresh_token",
+        "id_token_hint",
+        "client_assertion",
+        "oauth_verifier",
+        "oauth_signature",
+        "auth_req_id",
+        "SAMLResponse",
+        "SAMLart",
+        "wresult",
+        "pgtIou",
+        "verification_code",
+        "AuthToken",
+        "card_number",
+    ] {
+        let text = format!("http://h/?a=1&{name}=S3CRET&page=2");
+        assert_eq!(mask_written(&text), format!("http://h/?a=1&{name}=***&page=2"));
+    }
+    for name in
+        ["X-Jwt", "X-Bearer", "X-Ticket", "X-Sas", "X-Sig", "X-User-Pin", "Stripe-Signature", "X-Sms-Otp"]
+    {
+        for (begin, end) in [
+            ("header = [\"NAME: ", "\", \"Accept: a\"]"),
+            ("headers = { NAME = \"", "\", Accept = \"a\" }"),
+            ("{\"name\": \"NAME\", \"value\": \"", "\"}"),
+        ] {
+            let begin = begin.replace("NAME", name);
+            let (text, shown) = (format!("{begin}S3CRET{end}"), format!("{begin}***{end}"));
+            assert_eq!(mask_written(&text), shown, "{text}");
+            assert_eq!(SecretParts::Pairs.hide(&text), shown, "{text}");
+        }
+        assert_eq!(SecretParts::Header.hide(&format!("{name}: S3CRET")), format!("{name}: ***"));
+    }
+    for text in [
+        "http://h/?X-Amz-Date=20260101T000000Z&X-Amz-Expires=600&X-Amz-Algorithm=a&X-Amz-SignedHeaders=host",
+        "http://h/?sv=2024-01-01&se=2026-01-01&sp=r&sr=b&state=open&nonce=5&response_type=code&scope=openid",
+        "headers = [\"X-Ticket-Count: 5\", \"X-Pinned: a\", \"X-Country-Code: DE\", \"X-Request-Id: 17\"]",
+        "sasl_mechanism = \"PLAIN\"",
+        "disk = \"sas\"",
+    ] {
+        assert_eq!(mask_written(text), text);
+    }
+    assert_eq!(SecretParts::Header.hide("X-Error-Code: 40"), "X-Error-Code: 40");
 }
 
 /// What a reader needs: names of settings, files, hosts, numbers.
