@@ -3,134 +3,12 @@
 use std::ops::Range;
 
 use super::HIDDEN;
-use super::mask::{Part, TextKind, WhyHidden, is_path, is_shown, merged, parts, without};
+use super::mask::{Part, TextKind, WhyHidden, is_public, is_shown, merged, parts, without};
 use super::name::{Sensitivity, sensitivity};
 use super::{SecretParts, changed_range};
+use rules::{RULES, Rule};
 
-/// What the value of a flag is.
-#[derive(Clone, Copy)]
-enum Form {
-    /// A secret.
-    Whole,
-    /// `USER:PASSWORD`, secret if both are there.
-    UserColonPassword,
-    /// `USER%PASSWORD`.
-    UserPercentPassword,
-    /// `USER,PASSWORD`.
-    UserCommaPassword,
-    /// A cookie `NAME=VALUE`, and not a file.
-    Cookie,
-}
-
-/// Where the value of a flag with one dash may be.
-#[derive(Clone, Copy, PartialEq)]
-enum Place {
-    Attached,
-    Next,
-    Both,
-}
-
-/// A flag of programs whose value has a secret.
-struct Rule {
-    /// The programs; one that ends with `*` has any end.
-    programs: &'static [&'static str],
-    /// A word that must be between the program and the flag; may be empty.
-    after: &'static str,
-    flags: &'static [&'static str],
-    /// Flags without a value, which may be before the flag in the same word.
-    switches: &'static str,
-    form: Form,
-    place: Place,
-}
-
-const fn rule(
-    programs: &'static [&'static str],
-    flags: &'static [&'static str],
-    form: Form,
-    place: Place,
-) -> Rule {
-    Rule { programs, after: "", flags, switches: "", form, place }
-}
-
-const LDAP: &[&str] = &[
-    "ldapsearch",
-    "ldapmodify",
-    "ldapadd",
-    "ldapdelete",
-    "ldapwhoami",
-    "ldapcompare",
-    "ldappasswd",
-    "ldapmodrdn",
-    "ldapexop",
-    "ldclt",
-    "dsconf",
-    "dsidm",
-    "searchrate",
-    "modrate",
-    "authrate",
-    "addrate",
-    "import-ldif",
-];
-
-const CONTAINERS: &[&str] =
-    &["docker", "podman", "nerdctl", "buildah", "skopeo", "oras", "helm", "oc", "az", "cf", "crane"];
-
-/// The flags, each with its programs.
-const RULES: [Rule; 27] = [
-    Rule {
-        switches: "#0123456789aBfgGiIjJklLMnNOpqRsSvZ",
-        ..rule(&["curl"], &["-u", "-U", "--user", "--proxy-user"], Form::UserColonPassword, Place::Both)
-    },
-    Rule {
-        switches: "#0123456789aBfgGiIjJklLMnNOpqRsSvZ",
-        ..rule(&["curl"], &["-b", "--cookie"], Form::Cookie, Place::Both)
-    },
-    rule(&["curl"], &["-E", "--cert", "--proxy-cert"], Form::UserColonPassword, Place::Both),
-    rule(&["ab"], &["-A", "-P"], Form::UserColonPassword, Place::Both),
-    rule(&["ab"], &["-C"], Form::Cookie, Place::Both),
-    rule(
-        &["hey", "oha", "http", "https", "xh", "xhs"],
-        &["-a", "--auth"],
-        Form::UserColonPassword,
-        Place::Both,
-    ),
-    rule(&["lftp"], &["-u", "--user"], Form::UserCommaPassword, Place::Both),
-    rule(&["mysql*", "mariadb*"], &["-p"], Form::Whole, Place::Attached),
-    rule(&["sshpass"], &["-p"], Form::Whole, Place::Both),
-    Rule { switches: "xZWnvcCMAIuQLN", ..rule(LDAP, &["-w"], Form::Whole, Place::Both) },
-    rule(&["ldappasswd"], &["-a", "-s"], Form::Whole, Place::Both),
-    rule(&["slappasswd"], &["-s"], Form::Whole, Place::Both),
-    rule(&["sqlcmd", "bcp", "osql", "isql", "tsql"], &["-P"], Form::Whole, Place::Both),
-    Rule { after: "login", ..rule(CONTAINERS, &["-p"], Form::Whole, Place::Both) },
-    rule(CONTAINERS, &["--creds", "--src-creds", "--dest-creds"], Form::UserColonPassword, Place::Both),
-    rule(
-        &["redis-cli", "redis-benchmark", "valkey-cli", "valkey-benchmark", "keydb-cli", "memtier_benchmark"],
-        &["-a", "--authenticate"],
-        Form::Whole,
-        Place::Both,
-    ),
-    rule(
-        &["smbclient", "rpcclient", "smbget", "smbcacls", "smbtree", "wmic", "winexe", "net"],
-        &["-U", "--user"],
-        Form::UserPercentPassword,
-        Place::Both,
-    ),
-    rule(
-        &["keytool", "jarsigner"],
-        &["-storepass", "-keypass", "-srcstorepass", "-deststorepass", "-srckeypass", "-destkeypass", "-new"],
-        Form::Whole,
-        Place::Next,
-    ),
-    rule(&["mongo*", "cqlsh", "rabbitmqadmin", "psexec*"], &["-p"], Form::Whole, Place::Both),
-    rule(&["plink", "pscp", "psftp", "putty", "nodetool"], &["-pw"], Form::Whole, Place::Next),
-    rule(&["mosquitto_*", "ipmitool"], &["-P"], Form::Whole, Place::Both),
-    rule(&["snmp*"], &["-A", "-X", "-c"], Form::Whole, Place::Both),
-    rule(&["zip", "unzip"], &["-P"], Form::Whole, Place::Both),
-    rule(&["7z", "7za", "7zr", "7zz", "rar", "unrar"], &["-p"], Form::Whole, Place::Attached),
-    rule(&["openssl"], &["-k", "-K", "-pass", "-passin", "-passout"], Form::Whole, Place::Next),
-    rule(&["rdesktop"], &["-p"], Form::Whole, Place::Both),
-    rule(&["mysqladmin", "mariadb-admin"], &["password"], Form::Whole, Place::Next),
-];
+mod rules;
 
 /// Programs with an argument `USER/PASSWORD@DATABASE`.
 const ORACLE: [&str; 8] = ["sqlplus", "sqlldr", "expdp", "impdp", "rman", "exp", "imp", "sql"];
@@ -315,6 +193,13 @@ fn program(word: &str) -> &str {
     name.strip_suffix(".exe").unwrap_or(name)
 }
 
+/// The word after one, without quotation marks; none if that is the name of a file that a shell reads or writes.
+fn next_word(text: &str, words: &[Range<usize>], index: usize) -> Option<Range<usize>> {
+    let next = words.get(index + 1)?;
+    let is_redirected = text[words[index].end..next.start].contains(['<', '>']);
+    (!is_redirected).then(|| unquoted(text, next.clone()))
+}
+
 fn is_program(known: &str, name: &str) -> bool {
     match known.strip_suffix('*') {
         Some(begin) => name.starts_with(begin) && !name.contains(['.', '=', ':']),
@@ -324,7 +209,7 @@ fn is_program(known: &str, name: &str) -> bool {
 
 /// The secrets in the words of one command. With `in_shell`, a shell replaces variables in them.
 fn command(text: &str, words: &[Range<usize>], in_shell: bool, found: &mut Vec<Part>) {
-    let mut rules: Vec<&Rule> = Vec::new();
+    let (mut rules, mut program_at): (Vec<&Rule>, usize) = (Vec::new(), 0);
     let mut hide = |range: Range<usize>, why| {
         if !is_shown(&text[range.clone()]) && is_literal(text, &range, in_shell) {
             found.push(Part { range, why });
@@ -334,7 +219,7 @@ fn command(text: &str, words: &[Range<usize>], in_shell: bool, found: &mut Vec<P
     for (index, range) in words.iter().enumerate() {
         let inner = unquoted(text, range.clone());
         let word = &text[inner.clone()];
-        let next = || words.get(index + 1).map(|next| unquoted(text, next.clone()));
+        let next = || next_word(text, words, index);
         let name = program(word);
         let is_flag = word.starts_with('-');
         if !is_flag {
@@ -343,7 +228,7 @@ fn command(text: &str, words: &[Range<usize>], in_shell: bool, found: &mut Vec<P
                 .filter(|rule| rule.programs.iter().any(|known| is_program(known, name)))
                 .collect();
             if !of_program.is_empty() || REMOTE.contains(&name) {
-                rules = of_program;
+                (rules, program_at) = (of_program, index);
             }
             let login = oracle.filter(|_| !word.starts_with('@')).and_then(|program| {
                 oracle_login(word).filter(|login| login.end < word.len() || !ORACLE_WORDS.contains(&program))
@@ -363,93 +248,77 @@ fn command(text: &str, words: &[Range<usize>], in_shell: bool, found: &mut Vec<P
                 hide(after, WhyHidden::Program);
             }
             is_net = is_net || name == "net" && next().is_some_and(|next| &text[next] == "use");
-        } else if let Some(name) = word.trim_start_matches('-').split('=').next()
-            && !word.contains('=')
-            && let Some(after) = next()
-        {
+            let after = next().filter(|_| is_setting(text, words, index, word));
+            if let Some(after) = after.filter(|after| !text[after.clone()].starts_with('-')) {
+                hide(after, WhyHidden::Name);
+            }
+        } else if let Some((name, value)) = word.split_once('=') {
+            // A property, such as that of a virtual machine: -DNAME=VALUE.
+            let value = unquoted(text, inner.end - value.len()..inner.end);
+            let name = name.strip_prefix('-').and_then(|name| name.strip_prefix(['D', 'P', 'e', 'E', 'v']));
+            if name.is_some_and(|name| is_secret_flag(name, &text[value.clone()])) {
+                hide(value, WhyHidden::Name);
+            }
+        } else if let Some(after) = next() {
             // The value of a flag is the next word.
             let value = &text[after.clone()];
-            let is_secret = match sensitivity(name) {
-                Some(Sensitivity::Value | Sensitivity::Header) => true,
-                Some(Sensitivity::Key) => !is_path(value),
-                Some(Sensitivity::Query) => name != "code",
-                None => false,
-            };
-            if is_secret && !value.starts_with('-') {
-                hide(after.clone(), WhyHidden::Name);
+            if is_secret_flag(word.trim_start_matches('-'), value) && !value.starts_with('-') {
+                hide(after, WhyHidden::Name);
             }
-            if ["-H", "--header", "--proxy-header"].contains(&word)
-                && let (shown, Some(why)) = SecretParts::Header.hide_why(value)
-                && let Some(part) = changed_range(value, &shown)
-            {
-                hide(after.start + part.start..after.start + part.end, why);
-            }
+        }
+        if let Some(field) = header_field(text, word, inner.start, next)
+            && let (shown, Some(why)) = SecretParts::Header.hide_why(&text[field.clone()])
+            && let Some(part) = changed_range(&text[field.clone()], &shown)
+        {
+            hide(field.start + part.start..field.start + part.end, why);
         }
         for rule in &rules {
-            let is_there = || words[..index].iter().any(|before| &text[before.clone()] == rule.after);
-            if !rule.after.is_empty() && !is_there() {
-                continue;
-            }
-            let value = rule.flags.iter().find_map(|flag| rule.value(flag, word, inner.start, next));
-            if let Some(part) = value.and_then(|value| rule.form.secret(text, value)) {
-                hide(part, WhyHidden::Program);
+            for secret in rule.secrets(text, words, program_at, index) {
+                hide(secret, WhyHidden::Program);
             }
         }
     }
 }
 
-impl Rule {
-    /// Where the value of a flag is, if a word is this flag.
-    fn value(
-        &self,
-        flag: &str,
-        word: &str,
-        at: usize,
-        next: impl Fn() -> Option<Range<usize>>,
-    ) -> Option<Range<usize>> {
-        if word == flag {
-            return next().filter(|_| self.place != Place::Attached);
-        }
-        if flag.len() > 2 {
-            let value = word.strip_prefix(flag)?.strip_prefix('=')?;
-            return Some(at + word.len() - value.len()..at + word.len());
-        }
-        // Flags of one letter: the value is attached, or switches are before the flag.
-        let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
-        let switches = letters.len() - letters.trim_start_matches(|c| self.switches.contains(c)).len();
-        let rest = letters[switches..].strip_prefix(&flag[1..])?;
-        match rest {
-            "" if self.place != Place::Attached => next(),
-            "" => None,
-            _ if self.place == Place::Next => None,
-            rest => Some(at + word.len() - rest.len()..at + word.len()),
-        }
-    }
+/// Whether the name of a flag or a property says that its value is a secret.
+fn is_secret_flag(name: &str, value: &str) -> bool {
+    let of_name = sensitivity(name).filter(|of| *of != Sensitivity::Query || name != "code");
+    of_name.is_some_and(|of| !is_public(of, name, value))
 }
 
-impl Form {
-    /// The secret part of a value, which may begin with a quotation mark.
-    fn secret(self, text: &str, value: Range<usize>) -> Option<Range<usize>> {
-        let value = unquoted(text, value);
-        let written = &text[value.clone()];
-        let behind = |separator| {
-            let (_, secret) = written.split_once(separator)?;
-            Some(value.end - secret.len()..value.end).filter(|_| !secret.is_empty())
-        };
-        match self {
-            Form::Whole => Some(value),
-            Form::UserColonPassword => {
-                let (user, password) = written.split_once(':')?;
-                let is_address = password.starts_with("//") || user.is_empty() && password.is_empty();
-                // A drive of Windows, for the file of a certificate.
-                let is_drive = user.len() == 1 && password.starts_with('\\');
-                (!is_address && !is_drive).then_some(value)
-            }
-            Form::UserPercentPassword => behind('%'),
-            Form::UserCommaPassword => behind(','),
-            Form::Cookie => written.contains('=').then_some(value),
-        }
+/// Whether a word is the name of a secret that a command sets to the next word: `aws configure set NAME VALUE`,
+/// `git config NAME VALUE`.
+fn is_setting(text: &str, words: &[Range<usize>], index: usize, word: &str) -> bool {
+    let is_setter = |range: &Range<usize>| {
+        ["set", "config", "setx"].iter().any(|setter| text[range.clone()].eq_ignore_ascii_case(setter))
+    };
+    let before = &words[index.saturating_sub(2)..index];
+    let has_program =
+        index > 1 || before.iter().any(|range| text[range.clone()].eq_ignore_ascii_case("setx"));
+    let name = word.rsplit([':', '/', '.']).next().unwrap_or_default();
+    has_program
+        && before.iter().any(is_setter)
+        && !name.eq_ignore_ascii_case("key")
+        && !matches!(sensitivity(name), None | Some(Sensitivity::Query))
+}
+
+/// Where the field of a header is, if a word is the flag for one.
+fn header_field(
+    text: &str,
+    word: &str,
+    at: usize,
+    next: impl Fn() -> Option<Range<usize>>,
+) -> Option<Range<usize>> {
+    if ["-H", "--header", "--proxy-header"].contains(&word) {
+        return next();
     }
+    let attached = ["--header=", "--proxy-header=", "-H"].iter().find_map(|flag| word.strip_prefix(flag));
+    if let Some(field) = attached {
+        return Some(unquoted(text, at + word.len() - field.len()..at + word.len()));
+    }
+    let switches = word.strip_prefix('-')?.strip_suffix('H')?;
+    let is_flag = switches.chars().all(|c| c.is_ascii_alphanumeric());
+    next().filter(|field| is_flag && text[field.clone()].contains(':'))
 }
 
 /// Where `USER/PASSWORD` is in the login of an Oracle database, such as `USER/PASSWORD@DATABASE`.
