@@ -109,8 +109,8 @@ fn is_literal(text: &str, part: &Range<usize>, in_shell: bool) -> bool {
     let is_digest =
         matches!(value.len(), 40 | 64) && value.bytes().all(|byte| byte.is_ascii_hexdigit()) && is_word;
     let of_program =
-        text[..part.start].trim_end().rsplit([' ', '\n']).next().is_some_and(|word| word.starts_with('-'));
-    !is_replaced && !is_template(value) && (!is_digest || of_program)
+        || text[..part.start].trim_end().rsplit([' ', '\n']).next().is_some_and(|word| word.starts_with('-'));
+    !is_replaced && !is_template(value) && (!is_digest || of_program())
 }
 
 /// The secrets of the commands of a command line, which is a part of `text`.
@@ -249,7 +249,7 @@ fn command(text: &str, words: &[Range<usize>], in_shell: bool, found: &mut Vec<P
             }
             is_net = is_net || name == "net" && next().is_some_and(|next| &text[next] == "use");
             let after = next().filter(|_| is_setting(text, words, index, word));
-            if let Some(after) = after.filter(|after| !text[after.clone()].starts_with('-')) {
+            if let Some(after) = after.filter(|after| !text[after.clone()].starts_with(['-', '='])) {
                 hide(after, WhyHidden::Name);
             }
         } else if let Some((name, value)) = word.split_once('=') {
@@ -297,6 +297,7 @@ fn is_setting(text: &str, words: &[Range<usize>], index: usize, word: &str) -> b
         index > 1 || before.iter().any(|range| text[range.clone()].eq_ignore_ascii_case("setx"));
     let name = word.rsplit([':', '/', '.']).next().unwrap_or_default();
     has_program
+        && word.ends_with(|c: char| c.is_alphanumeric())
         && before.iter().any(is_setter)
         && !name.eq_ignore_ascii_case("key")
         && !matches!(sensitivity(name), None | Some(Sensitivity::Query))

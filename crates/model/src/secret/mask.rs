@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use super::form::{in_forms, random};
 use super::multipart::in_multipart;
-use super::name::{Sensitivity, is_count, is_query_variable, sensitivity};
+use super::name::{Sensitivity, is_count, is_ordinary_in_pairs, is_query_variable, sensitivity};
 use super::quoted::in_quoted;
 use super::{HIDDEN, authority_bytes, has_placeholder};
 
@@ -630,9 +630,8 @@ impl NameAt<'_> {
         }
         let of_name = self.value(Sensitivity::Value)?;
         let name = &self.text[of_name.clone()];
-        if !name.chars().all(is_name) || !matches!(sensitivity(name), Some(of) if of != Sensitivity::Query) {
-            return None;
-        }
+        let of_pair = sensitivity(name).filter(|of| *of != Sensitivity::Query || !is_ordinary_in_pairs(name));
+        let of_pair = of_pair.filter(|_| name.chars().all(is_name))?;
         let until = |range: Range<usize>| {
             let part = &self.text[range.clone()];
             part.match_indices("value").map(|(found, _)| range.start + found).find_map(|begin| {
@@ -640,7 +639,8 @@ impl NameAt<'_> {
                 // That of `param-value`.
                 let begin = self.text[..begin].trim_end_matches("param-").len();
                 let place = NameAt { begin, end, is_flag: false, is_message: false, ..*self };
-                place.value(Sensitivity::Value).filter(|range| !is_shown(&self.text[range.clone()]))
+                let is_secret = |value: &str| !is_shown(value) && !is_public(of_pair, name, value);
+                place.value(Sensitivity::Value).filter(|range| is_secret(&self.text[range.clone()]))
             })
         };
         let near = boundary(self.text, of_name.end + CONTEXT);

@@ -112,8 +112,8 @@ const OF_QUERIES: [&str; 36] = [
     "verificationcode",
 ];
 
-/// Those of them that are ordinary words in the name of a variable or a header field.
-const ORDINARY_IN_VARIABLES: [&str; 3] = ["code", "ticket", "accesscode"];
+/// Those of them that are ordinary words for a variable, or where a name is a value itself.
+const ORDINARY_IN_PAIRS: [&str; 3] = ["code", "ticket", "accesscode"];
 
 /// Last words of names of header fields that are secret.
 const OF_HEADERS: [&str; 12] =
@@ -353,9 +353,12 @@ pub(super) fn is_secret_variable(name: &str, value: &str) -> bool {
 
 /// Whether a name that is secret in queries is that of a variable, such as `PIN`.
 pub(super) fn is_query_variable(name: &str) -> bool {
-    let is_ordinary =
-        || ORDINARY_IN_VARIABLES.iter().any(|word| name.replace('_', "").eq_ignore_ascii_case(word));
-    !name.contains(|c: char| c.is_lowercase()) && !is_ordinary()
+    !name.contains(|c: char| c.is_lowercase()) && !is_ordinary_in_pairs(name)
+}
+
+/// Whether a name that is secret in queries is an ordinary word for a variable, or where a name is a value itself.
+pub(super) fn is_ordinary_in_pairs(name: &str) -> bool {
+    ORDINARY_IN_PAIRS.iter().any(|word| name.replace(['_', '-'], "").eq_ignore_ascii_case(word))
 }
 
 /// Whether the name of a header field is one of credentials.

@@ -180,6 +180,8 @@ fn other_words_of_commands_stay_as_they_are() {
         "aws configure set output json",
         "npm config set registry http://h/",
         "git config user.name ann",
+        "you must set NATS_TOKEN, or NATS_USER",
+        "UPDATE accounts SET cn = 'a' WHERE login = 'b'",
         "kubectl create configmap x --from-file=a=b",
         "kubectl get secret x -o yaml",
         "etcdctl --user a get x",
@@ -270,6 +272,15 @@ fn words_of_a_command_are_looked_at_together() {
             &["foo", "postgres://u:S3a@h", "-Dx.password=S3b"],
             &["foo", "postgres://***@h", "-Dx.password=***"],
         ),
+        (&["htpasswd", "-b", "f", "u", "S3 a"], &["htpasswd", "-b", "f", "u", "***"]),
+        (&["redis-cli", "AUTH", "S3a"], &["redis-cli", "AUTH", "***"]),
+        (
+            &["aws", "configure", "set", "aws_session_token", "S3a"],
+            &["aws", "configure", "set", "aws_session_token", "***"],
+        ),
+        (&["xfreerdp", "/u:a", "/p:S3 a"], &["xfreerdp", "/u:a", "/p:***"]),
+        (&["java", "-Dpw=S3a", "X"], &["java", "-Dpw=***", "X"]),
+        (&["curl", "-HX-Pin: S3a", "-d", "pin=S3b"], &["curl", "-HX-Pin: ***", "-d", "pin=***"]),
         (&["docker", "run", "-p", "80:80", ""], &["docker", "run", "-p", "80:80", ""]),
     ] {
         let hidden: Vec<String> = hide_words(words).into_iter().map(|(word, _)| word).collect();

@@ -177,6 +177,8 @@ fn names_of_queries_are_hidden_in_each_syntax() {
     for (text, shown) in [
         (r#"{"pin":123456,"n":1}"#, r#"{"pin":***,"n":1}"#),
         (r#"a = "{\"pin\": 1234, \"n\": 1}""#, r#"a = "{\"pin\": ***, \"n\": 1}""#),
+        (r#"{"name": "pin", "value": "1234"}"#, r#"{"name": "pin", "value": "***"}"#),
+        ("- name: OTP\n  value: S3", "- name: OTP\n  value: ***"),
         (r#"{"cvv": 123}"#, r#"{"cvv": ***}"#),
         ("%7B%22pin%22%3A%22S3%22%7D&x=1", "%7B%22pin%22%3A***&x=1"),
         ("environment = { PIN = \"S3\", OTP = \"S3\" }", "environment = { PIN = \"***\", OTP = \"***\" }"),
@@ -194,6 +196,8 @@ fn names_of_queries_are_hidden_in_each_syntax() {
         r#"{"pin": "${env:PIN}"}"#,
         r#"{"status_code": 40401, "country_code": "DE", "zip_code": "12345", "pinned": "a", "codec": "b"}"#,
         "(code=200)",
+        r#"{"name": "code", "value": "ABC"}"#,
+        r#"{"name": "pin", "value": "3"}"#,
         "(ticket)",
         "exit code=ENOENT, pin=cores",
         "code: a, ticket: 17, pin: 3",
