@@ -281,7 +281,8 @@ pub(super) fn sensitivity(name: &str) -> Option<Sensitivity> {
     {
         return Some(Sensitivity::Value);
     }
-    if OF_QUERIES.contains(&flat.as_str()) {
+    let is_pin = words.len() > 1 && words.last() == Some(&"PIN") && !name.contains("GPIO");
+    if OF_QUERIES.contains(&flat.as_str()) || is_pin {
         return Some(Sensitivity::Query);
     }
     // The fields of a header begin with `X-` or a capital letter; flags of programs do not.
@@ -347,7 +348,7 @@ pub(super) fn is_secret_variable(name: &str, value: &str) -> bool {
         Some(Sensitivity::Value | Sensitivity::Header) => true,
         Some(Sensitivity::Key) => !super::mask::is_path(value),
         Some(Sensitivity::Query) => is_query_variable(name),
-        None => words(name).last() == Some(&"PIN") && !name.contains("GPIO"),
+        None => false,
     }
 }
 

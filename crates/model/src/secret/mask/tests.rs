@@ -182,6 +182,7 @@ fn names_of_queries_are_hidden_in_each_syntax() {
         (r#"{"cvv": 123}"#, r#"{"cvv": ***}"#),
         ("%7B%22pin%22%3A%22S3%22%7D&x=1", "%7B%22pin%22%3A***&x=1"),
         ("environment = { PIN = \"S3\", OTP = \"S3\" }", "environment = { PIN = \"***\", OTP = \"***\" }"),
+        ("enviroment = { HSM_PIN=\"S3\", MFA=\"S3\" }", "enviroment = { HSM_PIN=\"***\", MFA=\"***\" }"),
         ("(userPassword=S3)", "(userPassword=***)"),
         ("(&(userPassword=S3)(uid=a))", "(&(userPassword=***)(uid=a))"),
     ] {
@@ -201,6 +202,7 @@ fn names_of_queries_are_hidden_in_each_syntax() {
         "(ticket)",
         "exit code=ENOENT, pin=cores",
         "code: a, ticket: 17, pin: 3",
+        "LED_PIN=13 GPIO_PIN=1700",
         "env CODE=ENOENT TICKET=ABC-1",
     ] {
         assert_eq!(mask_written(text), text);
