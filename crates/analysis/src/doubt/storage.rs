@@ -187,7 +187,9 @@ fn volatile_cache(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let asked = &measured.record.run.asked;
     let writes = result.operations.iter().any(|o| o.name.is("write") && o.completed > 0);
     let write_back = measured.fact_text("write_cache").is_some_and(|cache| cache.contains("write back"));
-    let through = asked.get("workload.write_through") == Some(&Level::Flag(true));
+    let through = ["workload.write_through", "workload.write_through_metadata"]
+        .iter()
+        .any(|setting| asked.get(*setting) == Some(&Level::Flag(true)));
     let flushed = asked.get("workload.fsync_every").and_then(Level::as_number).is_some_and(|n| n > 0.0);
     (writes && write_back && !through && !flushed).then(|| {
         let text = "the device has a write-back cache, but the load flushed nothing: a power failure can lose written data";

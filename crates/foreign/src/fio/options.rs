@@ -162,6 +162,8 @@ impl JobOptions {
         set("fsync_every", self.count("fdatasync").filter(|every| *every > 0).map(Level::Count));
         let is_through = matches!(self.get("sync"), Some("1" | "sync" | "dsync"));
         set("write_through", is_through.then_some(Level::Flag(true)));
+        let is_metadata = matches!(self.get("sync"), Some("1" | "sync"));
+        set("write_through_metadata", is_metadata.then_some(Level::Flag(true)));
         settings
     }
 

@@ -339,6 +339,9 @@ fn open_base(path: &Path, target: &Target, writes: bool) -> Result<(File, Option
     Ok((base.map_err(|error| failed(doing, path, &error))?, None))
 }
 
+/// `O_DSYNC`. rustix has the bits of `O_SYNC` under this name, which also writes the modification time with every block.
+const DATA_SYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
+
 /// Opens the target for the load.
 fn open(plan: &DiskPlan, base: &File) -> std::io::Result<File> {
     let mut flags = if plan.writes() { OFlags::RDWR } else { OFlags::RDONLY };
@@ -346,7 +349,7 @@ fn open(plan: &DiskPlan, base: &File) -> std::io::Result<File> {
         flags |= OFlags::DIRECT;
     }
     if plan.write_through && plan.writes() {
-        flags |= OFlags::DSYNC;
+        flags |= if plan.write_through_metadata { OFlags::SYNC } else { DATA_SYNC };
     }
     let file = files::reopen(base, flags)?;
     if !plan.direct {

@@ -114,6 +114,11 @@ model::settings! {
         "A write is done when the data is on stable storage (O_DSYNC), not when the device has taken it.",
     );
 
+    pub(super) static WRITE_THROUGH_METADATA: Key<bool> = Key::flag(
+        "write_through_metadata", "false",
+        "As `write_through`, and the metadata of the file, such as its modification time, is on stable storage too (O_SYNC). A file system may need more flushes for it.",
+    );
+
     pub(super) static FSYNC_EVERY: Key<u64> = Key::count(
         "fsync_every", 0..=1_000_000_000, "0",
         "After this many writes of a thread, flush the file just written (fdatasync) as an operation of its own; 0 never.",
@@ -351,6 +356,8 @@ pub(super) struct DiskPlan {
     pub(super) direct: bool,
     pub(super) cached_pages: CachedPages,
     pub(super) write_through: bool,
+    /// Whether a write through also writes the metadata of the file.
+    pub(super) write_through_metadata: bool,
     pub(super) fsync_every: u64,
     pub(super) distribution: Distribution,
     pub(super) stride: Option<u64>,
@@ -511,7 +518,8 @@ impl DiskPlan {
             outstanding: settings.get(&OUTSTANDING),
             direct: settings.get(&CACHE) == Cache::Direct,
             cached_pages: settings.get(&CACHED_PAGES),
-            write_through: settings.get(&WRITE_THROUGH),
+            write_through: settings.get(&WRITE_THROUGH) || settings.get(&WRITE_THROUGH_METADATA),
+            write_through_metadata: settings.get(&WRITE_THROUGH_METADATA),
             fsync_every: settings.get(&FSYNC_EVERY),
             distribution,
             stride: settings.get(&STRIDE),

@@ -140,6 +140,36 @@ fn reads_writes_and_flushes_on_both_back_ends() {
     }
 }
 
+/// The flags with which this process has a file open, of all its descriptors: those of fdinfo, see proc_pid_fdinfo(5).
+fn open_flags(file: &Path) -> Vec<i32> {
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let of_file = descriptors.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|path| path == file));
+    let flags = of_file.filter_map(|entry| {
+        let text = std::fs::read_to_string(Path::new("/proc/self/fdinfo").join(entry.file_name())).ok()?;
+        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        i32::from_str_radix(flags.trim(), 8).ok()
+    });
+    flags.collect()
+}
+
+#[test]
+fn only_writes_with_metadata_are_o_sync() {
+    for back_end in back_ends() {
+        for (setting, expected) in
+            [("write_through", libc::O_DSYNC), ("write_through_metadata", libc::O_SYNC), ("keep", 0)]
+        {
+            let folder = Scratch::new(&format!("{setting}-{back_end}"));
+            let file = folder.path("f");
+            let pairs = [(setting, "true"), ("back_end", back_end), ("read_percent", "50%")];
+            let mut disk = disk(&file, &pairs);
+            disk.prepare(1, &mut |_| true).unwrap();
+            let found = open_flags(&file).into_iter().map(|flags| flags & libc::O_SYNC).max();
+            assert_eq!(found, Some(expected), "{setting}, {back_end}");
+            disk.clean_up().unwrap();
+        }
+    }
+}
+
 #[test]
 fn direct_io_where_the_file_system_has_it() {
     let folder = Scratch::new("direct");

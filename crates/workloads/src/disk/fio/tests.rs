@@ -195,7 +195,11 @@ fn options_that_change_the_order_or_the_content_of_blocks() {
             "rw=randrw\nbssplit=64k/40:1m/60,1m/100\ncmdprio_bssplit=64k/25/1/1:1m/0,1m/0",
             &[("block_size", "64KiB 10% rt:1, 64KiB 30%, 1MiB 60%"), ("write_block_size", "1MiB 100%")],
         ),
-        ("rw=write\nwritefua=1", &[("write_through", "true")]),
+        ("rw=write\nwritefua=1", &[("write_through", "true"), ("write_through_metadata", "false")]),
+        ("rw=write\nsync=dsync", &[("write_through", "true"), ("write_through_metadata", "false")]),
+        ("rw=write\nsync=1", &[("write_through", "true"), ("write_through_metadata", "true")]),
+        ("rw=write\nsync=sync", &[("write_through", "true"), ("write_through_metadata", "true")]),
+        ("rw=write\nsync=none", &[("write_through", "false"), ("write_through_metadata", "false")]),
     ] {
         let step = only(&format!("[j]\nruntime=1\n{options}\n"));
         for (name, expected) in expected {

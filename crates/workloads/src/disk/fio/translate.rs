@@ -570,8 +570,13 @@ impl Reader<'_> {
         if is_direct && engine == Engine::Synchronous {
             draft.set(settings::BACK_END.name, BackEndChoice::SystemCalls.level());
         }
-        if self.value(options, "sync", value::sync, "write none, sync or dsync").unwrap_or(false) {
-            draft.set(settings::WRITE_THROUGH.name, Level::Flag(true));
+        match self.value(options, "sync", value::sync, "write none, sync or dsync") {
+            None | Some(value::Sync::None) => {}
+            Some(value::Sync::Data) => draft.set(settings::WRITE_THROUGH.name, Level::Flag(true)),
+            Some(value::Sync::Metadata) => {
+                draft.set(settings::WRITE_THROUGH.name, Level::Flag(true));
+                draft.set(settings::WRITE_THROUGH_METADATA.name, Level::Flag(true));
+            }
         }
         for name in ["fsync", "fdatasync"] {
             if let Some(writes) = self.value(options, name, value::number, "write a number of writes")

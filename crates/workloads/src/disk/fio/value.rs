@@ -145,11 +145,22 @@ pub(super) fn file_names(text: &str) -> Vec<String> {
     names
 }
 
+/// Which flag of open(2) `sync` stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sync {
+    None,
+    /// `O_DSYNC`
+    Data,
+    /// `O_SYNC`
+    Metadata,
+}
+
 /// `none`, `sync` or `dsync`.
-pub(super) fn sync(text: &str) -> Option<bool> {
+pub(super) fn sync(text: &str) -> Option<Sync> {
     match text {
-        "0" | "none" => Some(false),
-        "1" | "sync" | "dsync" => Some(true),
+        "0" | "none" => Some(Sync::None),
+        "dsync" => Some(Sync::Data),
+        "1" | "sync" => Some(Sync::Metadata),
         _ => None,
     }
 }
