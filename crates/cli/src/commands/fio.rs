@@ -97,7 +97,10 @@ pub(crate) fn run(
     let surroundings = Surroundings {
         read_file: &|path| files::read_text(path, INCLUDED_BYTES_MAX),
         variable: &|name| std::env::var(name).ok(),
-        size_of: &|path| size_of(Path::new(target.unwrap_or(path))),
+        size_of: &|path| {
+            let is_target = targets.iter().any(|target| target == path);
+            size_of(Path::new(target.filter(|_| !is_target).unwrap_or(path)))
+        },
         keywords: [cpus, memory_mib(), rustix::param::page_size() as u64],
         targets,
     };

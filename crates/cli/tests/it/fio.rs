@@ -191,7 +191,7 @@ fn jobs_with_a_flow_issue_operations_in_proportion() {
 fn zones_discards_and_files_without_data() {
     let place = Place::new("fio-zones");
     let text = "[global]\nfilename=f.bin\nsize=1m\nstonewall\n\
-                [zones]\nrw=randwrite\nzonemode=zbd\nzonesize=64k\nmax_open_zones=2\nbs=4k\nnumber_ios=600\n\
+                [zones]\nrw=randwrite\nzonemode=zbd\nzonesize=64k\nmax_open_zones=2\nbs=4k\nio_size=2400k\n\
                 [trims]\nrw=trimwrite\nbs=4k,4k,16k\nnumber_ios=100\n\
                 [space]\nioengine=falloc\nrw=randwrite\nbs=64k\nnumber_ios=10\n\
                 [end]\nioengine=ftruncate\nrw=write\nbs=4k\nnumber_ios=3\n";
@@ -202,7 +202,7 @@ fn zones_discards_and_files_without_data() {
     // Each loop over the file begins T0 w0, and then one discard stands before four writes.
     let trims = result(&place, "r/step-2");
     let (trimmed, written) = (completed(&trims, "trim"), completed(&trims, "write"));
-    assert!(trimmed + written == 100 && (20..=22).contains(&trimmed), "{trimmed} and {written}");
+    assert!(trimmed + written == 200 && (40..=42).contains(&trimmed), "{trimmed} and {written}");
     assert_eq!(completed(&result(&place, "r/step-3"), "write"), 10);
     assert_eq!(
         std::fs::metadata(place.path("f.bin")).unwrap().len(),

@@ -83,7 +83,8 @@ impl Reader<'_> {
         // A share is whole blocks, as in fio: less of a size, more of an offset.
         let down = |name: &str, bytes: u64| if is_share(name) { bytes / block * block } else { bytes };
         let up = |name: &str, bytes: u64| if is_share(name) { bytes.next_multiple_of(block) } else { bytes };
-        let size = self.size(options, "size", &first).map(|size| down("size", size / count));
+        let whole_size = self.size(options, "size", &first);
+        let size = whole_size.map(|size| down("size", size / count));
         let file_size = self.size(options, "filesize", &first).map(|size| down("filesize", size));
         let bytes = file_size.or(size);
         if let Some(bytes) = bytes {
@@ -109,6 +110,27 @@ impl Reader<'_> {
                 })
                 .collect(),
         };
+        draft.passes = draft
+            .copies
+            .iter()
+            .enumerate()
+            .map(|(copy, _)| {
+                let files = &of_copies[copy % of_copies.len().max(1)];
+                let begin = offset.saturating_add(increment.saturating_mul(copy as u64));
+                let of_file = |file: &String| {
+                    bytes.or_else(|| {
+                        (self.surroundings.size_of)(file).map(|whole| whole.saturating_sub(begin))
+                    })
+                };
+                let all: Vec<u64> = files.iter().map_while(of_file).collect();
+                let sum = all.iter().sum::<u64>();
+                match whole_size.filter(|size| *size < sum) {
+                    _ if all.len() < files.len() => Vec::new(),
+                    Some(size) => vec![size],
+                    None => all,
+                }
+            })
+            .collect();
         let whole = || (self.surroundings.size_of)(&first).map(|whole| whole.saturating_sub(offset));
         bytes.map(|bytes| bytes * count).or_else(whole)
     }

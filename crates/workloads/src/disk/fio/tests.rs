@@ -110,6 +110,29 @@ fn patterns() {
             &[("distribution", "zones 50% in 5%, 30% in 15%, 20% in 80%")],
         ),
         ("rw=randrw\nsize=1m\nloops=3", &[("operations", "768")]),
+        // As fio 3.33 counts them.
+        ("rw=randread\nsize=4m\nnumber_ios=5000", &[("operations", "1024")]),
+        ("rw=randrw\nsize=4m\nnumber_ios=100", &[("operations", "100")]),
+        ("rw=randread\nsize=4m\nnumber_ios=100\nloops=3", &[("operations", "300")]),
+        ("rw=randread\nsize=4m\nnumber_ios=1500\nloops=3", &[("operations", "3072")]),
+        ("rw=randread\nsize=4m\nnumber_ios=500000\nruntime=2", &[("operations", "1024")]),
+        ("rw=randread\nsize=4m\nnumber_ios=5000\nio_size=16m", &[("operations", "4096")]),
+        ("rw=randread\nsize=4m\nnumber_ios=3000\nio_size=16m", &[("operations", "3000")]),
+        ("rw=randread\nsize=4m\nnumber_ios=5000\nio_size=1m", &[("operations", "256")]),
+        ("rw=randread\nsize=4m\nnumber_ios=1000\nio_size=1m\nloops=3", &[("operations", "768")]),
+        ("rw=randread\nsize=4m\nio_size=16m\nloops=2", &[("operations", "4096")]),
+        ("rw=randread\nsize=4m\nio_size=16m\nloops=5", &[("operations", "5120")]),
+        ("rw=randread\nsize=4m\nio_size=6m\nloops=2", &[("operations", "2048")]),
+        ("rw=randread\nsize=4m\nnrfiles=3\nnumber_ios=5000", &[("operations", "1023")]),
+        ("rw=randread\nsize=4m\nbs=12k\nnrfiles=3\nnumber_ios=5000", &[("operations", "339")]),
+        ("rw=read\nfilename=a:b\nfilesize=1m\nnumber_ios=5000", &[("operations", "512")]),
+        ("rw=read\nfilesize=1m\nsize=4m\nnumber_ios=5000", &[("operations", "256")]),
+        ("rw=randread\nfilesize=4m\nsize=1m\nnumber_ios=5000", &[("operations", "256")]),
+        ("rw=read:4k\nsize=4m\nnumber_ios=5000", &[("operations", "1024")]),
+        ("rw=trimwrite\nsize=4m\nnumber_ios=100", &[("operations", "200")]),
+        ("rw=trimwrite\nsize=4m\nnumber_ios=5000", &[("operations", "2048")]),
+        ("rw=read\nsize=4m\nnumber_ios=5000\ntime_based", &[("operations", "")]),
+        ("filename=a\nsize=4m\nnumjobs=2\nnumber_ios=5000", &[("operations", "1024"), ("threads", "2")]),
         ("rw=randrw\nbs=4k,16k\nrwmixread=75\nio_size=7m", &[("operations", "1024")]),
         ("rw=read\nsize=1m\nio_size=64k", &[("operations", "16")]),
         ("rw=read\nnumber_ios=20\nio_size=1m", &[("operations", "20")]),
@@ -247,6 +270,37 @@ fn rates_and_think_times() {
         "3 users, 2ms think time"
     );
     assert!(read("[j]\nrw=randrw\nrate_iops=90,10\n").is_err(), "another proportion than the mix");
+}
+
+#[test]
+fn the_size_of_existing_files_ends_a_number_of_operations() {
+    let size_of = |path: &str| match path {
+        "a" => Some(4 << 20),
+        "b" => Some(1 << 20),
+        _ => None,
+    };
+    let surroundings = Surroundings { size_of: &size_of, ..Surroundings::NONE };
+    let step = |options: &str| {
+        let text = format!("[j]\nbs=4k\nrw=randread\nnumber_ios=5000\n{options}\n");
+        parse(&text, "f.fio", &surroundings).unwrap().steps.remove(0)
+    };
+    assert_eq!(level(&step("filename=a").workload, "operations"), "1024");
+    assert_eq!(level(&step("filename=a\noffset=1m").workload, "operations"), "768");
+    assert_eq!(level(&step("filename=a:b").workload, "operations"), "1280");
+    assert_eq!(level(&step("filename=new").workload, "operations"), "5000");
+    let copies = jobs_of(&step("filename=a\nnumjobs=2\noffset_increment=1m"));
+    assert!(copies[0].contains("operations=1024") && copies[1].contains("operations=768"), "{copies:?}");
+}
+
+#[test]
+fn numbers_of_operations_that_are_not_fios_have_a_note() {
+    let last = |options: &str| {
+        let notes = read(&format!("[j]\nsize=4m\nnumber_ios=5000\n{options}\n")).unwrap().notes;
+        notes.last().map_or(String::new(), |note| note.text.clone())
+    };
+    assert!(last("rw=randread\nbssplit=4k/50:64k/50").contains("ends after 120 operations"));
+    assert!(last("rw=trimwrite\nbs=4k,4k,16k").contains("ends after 1280 writes and discards"));
+    assert!(!last("rw=randread").contains("operations"), "{}", last("rw=randread"));
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub(super) struct Draft {
     pub(super) runtime: Option<(Nanos, At)>,
     pub(super) warm_up: Option<(Nanos, At)>,
     pub(super) is_time_based: bool,
+    /// What one pass reads or writes of each file of each copy, in bytes; empty where that is not known.
+    pub(super) passes: Vec<Vec<u64>>,
     /// It ends when its operations are done.
     pub(super) has_end: bool,
     pub(super) keeps: bool,
@@ -187,6 +189,7 @@ impl Reader<'_> {
                 }
             }
             bytes = bytes.map(|bytes| bytes / whole * data);
+            draft.passes.iter_mut().flatten().for_each(|bytes| *bytes = *bytes / whole * data);
             block = data;
         }
         let mut outstanding = self.count(options, "iodepth", 1024).unwrap_or(1);
@@ -656,21 +659,71 @@ impl Reader<'_> {
         }
         let is_filled = self.flag(options, "fill_device");
         let is_repeated = loops > 1;
-        let of_bytes = io_size.or(bytes.filter(|_| is_repeated || is_filled));
-        if let Some(written) = options.get("loops").filter(|_| is_repeated && of_bytes.is_none()) {
+        let is_known = io_size.is_some() || draft.passes.iter().any(|pass| !pass.is_empty());
+        if let Some(written) = options.get("loops").filter(|_| is_repeated && !is_known) {
             self.problem(written.at, "`loops` of a size that is not known", "write size");
         }
-        if let Some(written) = options.get("fill_device").filter(|_| is_filled && of_bytes.is_none()) {
+        if let Some(written) = options.get("fill_device").filter(|_| is_filled && !is_known) {
             self.problem(
                 written.at,
                 "`fill_device` of a device or file that does not exist",
                 "name a block device, or write size",
             );
         }
-        let operations = of_bytes.map(|bytes| (bytes / block.max(1)).max(1).saturating_mul(loops));
-        if let Some(operations) = operations.into_iter().chain(number).min() {
-            draft.set(settings::OPERATIONS.name, Level::Count(operations.min(MOST)));
-            draft.has_end = true;
+        let has_end = number.is_some() || io_size.is_some() || is_repeated || is_filled;
+        if !has_end {
+            return;
+        }
+        // A discard before writes is an operation too, and fio takes `number_ios` as the number of both.
+        let trim = match draft.level(settings::TRIM_BEFORE.name) {
+            Some(Level::Bytes(trim)) => Some((*trim).max(1)),
+            _ => None,
+        };
+        let number = number.map(|number| {
+            let doubled = if trim.is_some() { 2 } else { 1 };
+            number.saturating_mul(loops).saturating_mul(doubled)
+        });
+        let operations = |bytes: u64| bytes / block.max(1) + trim.map_or(0, |trim| bytes / trim);
+        // More is written than the size, until the device is in its steady state.
+        let is_sprandom = self.flag(options, "sprandom");
+        let mut is_of_bytes = false;
+        let mut differs = false;
+        let ends: Vec<Option<u64>> = (0..draft.copies.len())
+            .map(|copy| {
+                let pass = draft.passes.get(copy).filter(|pass| !pass.is_empty() && !is_sprandom);
+                // fio ends at the size, `loops` times; an `io_size` above it continues until so much is done.
+                let pass = pass.map(|pass| pass.iter().map(|bytes| operations(*bytes)).sum::<u64>());
+                let of_bytes = match (pass, io_size.map(operations)) {
+                    (Some(pass), Some(most)) => Some(pass.min(most).saturating_mul(loops).max(most)),
+                    (pass, most) => pass.or(most).map(|pass| pass.saturating_mul(loops)),
+                };
+                let end = of_bytes.into_iter().chain(number).min();
+                is_of_bytes |= of_bytes.is_some() && end == of_bytes;
+                differs |= trim.is_some_and(|trim| trim != block) && end == of_bytes
+                    || trim.is_some() && (is_repeated || io_size.is_some());
+                end.map(|end| end.clamp(1, MOST))
+            })
+            .collect();
+        let Some(Some(first)) = ends.first().copied() else { return };
+        draft.has_end = true;
+        if ends.iter().all(|end| *end == Some(first)) {
+            draft.set(settings::OPERATIONS.name, Level::Count(first));
+        } else {
+            for (copy, end) in draft.copies.iter_mut().zip(&ends) {
+                copy.extend(end.map(|end| (settings::OPERATIONS.name.to_string(), Level::Count(end))));
+            }
+        }
+        let is_mix = draft.level(settings::WRITE_BLOCK_SIZE.name).is_some()
+            || draft.level(settings::BLOCK_SIZE.name).is_some_and(|level| level.to_string().contains(','));
+        if is_mix && is_of_bytes {
+            self.note(format!(
+                "with several block sizes the load ends after {first} operations, the number for blocks of the mean size; fio ends after the same number of bytes"
+            ));
+        }
+        if differs {
+            self.note(format!(
+                "rw: the load ends after {first} writes and discards; fio may end after another number of them"
+            ));
         }
     }
 

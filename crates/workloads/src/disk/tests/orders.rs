@@ -156,7 +156,7 @@ fn zones_are_emptied_early_and_by_discards() {
 }
 
 /// Shares of the operations on the 1, 10, 102 and 307 most frequent of 1,024 blocks, beside those of fio 3.33 in 20,000 reads:
-/// `rw=randread norandommap size=4m number_ios=20000`.
+/// `rw=randread norandommap size=4m io_size=80000k`.
 #[test]
 fn skewed_distributions_have_the_shares_of_fio() {
     const COUNT: u64 = 20_000;
