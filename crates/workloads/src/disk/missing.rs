@@ -3,7 +3,11 @@
 
 use std::path::Path;
 
+use model::Problem;
+use rustix::fs::FileType;
+
 use super::pasted::is_command;
+use super::target::Other;
 use super::typed::Wrong;
 
 /// Where a word stands.
@@ -112,6 +116,20 @@ pub fn refuse(path: &str, position: Position) -> Option<Wrong> {
     None
 }
 
+/// Whether a file can be made under this path: nothing has the name, and its folder is on storage.
+pub(super) fn can_be_made(path: &str) -> bool {
+    let path = Path::new(path);
+    let folder = super::target::parent(path);
+    let is_free = path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+    is_free && folder.is_dir() && super::backing::made_up(folder).is_none()
+}
+
+/// Why what has this name is no storage, and what to name instead; none where it may be, or nothing has the name.
+pub(super) fn no_storage(path: &str) -> Option<Problem> {
+    let status = rustix::fs::stat(path).ok()?;
+    Other::of(FileType::from_raw_mode(status.st_mode)).map(|other| other.problem(path))
+}
+
 /// `%VAR%`, `%%f`, `%1`, `!VAR!`, `$VAR`, `${VAR}`, `$(command)`
 pub(super) fn is_variable(word: &str) -> bool {
     let begins = |text: &str, others: &str| {
@@ -131,6 +149,29 @@ pub(super) fn is_variable(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_made_only_where_nothing_has_its_name() {
+        let folder = std::env::temp_dir();
+        let beside = |name: &str| folder.join(name).to_str().unwrap().to_string();
+        assert!(can_be_made(&beside("plimsoll-missing.dat")));
+        for path in ["/dev/null", "/dev/new.dat", "/proc/new.dat", "/absent/new.dat", "/tmp", "/"] {
+            assert!(!can_be_made(path), "{path}");
+        }
+        let socket = beside(&format!("plimsoll-missing-{}.socket", std::process::id()));
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        for (path, kind) in [
+            ("/dev/null", "a character device"),
+            ("/dev/zero", "a character device"),
+            ("/tmp", "a folder"),
+            (&socket, "a pipe or a socket"),
+        ] {
+            assert_eq!(no_storage(path).unwrap().what, format!("`{path}` is {kind}, and no storage"));
+        }
+        drop(listener);
+        std::fs::remove_file(&socket).unwrap();
+        assert!(no_storage("/proc/self/exe").is_none() && no_storage("/absent").is_none());
+    }
 
     #[test]
     fn a_word_that_is_no_file_is_not_made_one() {

@@ -421,7 +421,8 @@ impl SqlioRun {
             file.expansion = needed
                 .filter(|needed| *needed > present)
                 .map(|needed| Expansion { needed_bytes: needed, present_bytes: present });
-            if let (true, Some(needed)) = (file.made, needed) {
+            // What has the name and is no storage is refused later.
+            if let Some(needed) = needed.filter(|_| file.made && missing::can_be_made(&file.path)) {
                 let (path, size) = (&file.path, quantity::bytes(needed));
                 self.notes.push(format!("`{path}` does not exist: it is made with {size}, and kept"));
             }

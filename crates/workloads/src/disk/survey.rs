@@ -16,7 +16,7 @@ use super::settings::{
     OFFSET, OUTSTANDING, OVERWRITE, OVERWRITE_SIGNATURE, SIZE, SIZE_DEFAULT, STRIDE, THREADS,
     VERIFIED_BLOCKS_MAX, VERIFY, WRITES, Writes,
 };
-use super::target::{self, DirectAlignment, Kind, Other, Place, Refusal, Target};
+use super::target::{self, DirectAlignment, Kind, Place, Refusal, Target};
 
 /// What has to be written of a target before the clock starts, and what of it is then used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,21 +55,7 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
         ));
     }
     match target.kind {
-        Kind::Other(what) => {
-            let help = match what {
-                Other::Directory => "name a file inside it, such as plimsoll.dat",
-                Other::CharacterDevice => {
-                    "name a file on a disk or a block device (`lsblk` lists them); the cost of the load generator alone is shown without I/O"
-                }
-                Other::PipeOrSocket => "name a file on a disk, or a block device (`lsblk` lists them)",
-            };
-            let mut problem =
-                Problem::new(format!("`{name}` is {}, and no storage", what.words()), help).about(&[&FILES]);
-            if what == Other::CharacterDevice {
-                problem = problem.or_set(&BACK_END, BackEndChoice::Nothing.level());
-            }
-            Err(Box::new(problem))
-        }
+        Kind::Other(other) => Err(Box::new(other.problem(&name.to_string()))),
         Kind::Missing => {
             let bytes = plan.size.unwrap_or(SIZE_DEFAULT).max(plan.largest_block());
             let end = (plan.offset + bytes).next_multiple_of(FILE_STEP);

@@ -13,11 +13,13 @@ use engine::in_use::{self, Storage};
 use engine::signature;
 use engine::source::HostRoot;
 use files::{Directory, Identity, Named};
+use model::{Choice, Problem};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, openat, statx};
 
 use super::claim;
 use super::mark::{self, Beside, Mark};
 use super::own;
+use super::settings::{BACK_END, BackEndChoice, FILES};
 
 /// What kind of thing a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +42,32 @@ pub(super) enum Other {
 }
 
 impl Other {
-    pub(super) fn words(self) -> &'static str {
+    /// None for a file or a block device.
+    pub(super) fn of(kind: FileType) -> Option<Self> {
+        match kind {
+            FileType::RegularFile | FileType::BlockDevice => None,
+            FileType::Directory => Some(Other::Directory),
+            FileType::CharacterDevice => Some(Other::CharacterDevice),
+            _ => Some(Other::PipeOrSocket),
+        }
+    }
+
+    /// Why what has this name cannot be read and written.
+    pub(super) fn problem(self, name: &str) -> Problem {
+        let (kind, help) = match self {
+            Other::Directory => ("a folder", "name a file inside it, such as plimsoll.dat"),
+            Other::CharacterDevice => (
+                "a character device",
+                "name a file on a disk or a block device (`lsblk` lists them); the cost of the load generator alone is shown without I/O",
+            ),
+            Other::PipeOrSocket => {
+                ("a pipe or a socket", "name a file on a disk, or a block device (`lsblk` lists them)")
+            }
+        };
+        let problem = Problem::new(format!("`{name}` is {kind}, and no storage"), help).about(&[&FILES]);
         match self {
-            Other::Directory => "a folder",
-            Other::CharacterDevice => "a character device",
-            Other::PipeOrSocket => "a pipe or a socket",
+            Other::CharacterDevice => problem.or_set(&BACK_END, BackEndChoice::Nothing.level()),
+            Other::Directory | Other::PipeOrSocket => problem,
         }
     }
 }
@@ -118,9 +141,10 @@ impl Target {
         let (kind, size, device) = match FileType::from_raw_mode(status.st_mode) {
             FileType::RegularFile => (Kind::File, u64::try_from(status.st_size).unwrap_or(0), status.st_dev),
             FileType::BlockDevice => (Kind::BlockDevice, device_bytes(status.st_rdev), status.st_rdev),
-            FileType::Directory => (Kind::Other(Other::Directory), 0, status.st_dev),
-            FileType::CharacterDevice => (Kind::Other(Other::CharacterDevice), 0, status.st_dev),
-            _ => (Kind::Other(Other::PipeOrSocket), 0, status.st_dev),
+            other => {
+                let other = Other::of(other).unwrap_or(Other::PipeOrSocket);
+                (Kind::Other(other), 0, status.st_dev)
+            }
         };
         // One that may not be read has no mark that is known; that it may not be read is reported elsewhere.
         let mark = (kind == Kind::File)

@@ -196,6 +196,10 @@ impl Keys {
                 (Some(create), _) => create,
                 (None, Some(present)) => present,
                 (None, None) if self.profile_only => i64::MAX as u64,
+                (None, None) if let Some(problem) = missing::no_storage(&path) => {
+                    problems.push(problem);
+                    0
+                }
                 (None, None) => {
                     if !is_refused && model::windows::windows_path(&path).is_none() {
                         problems.push(Problem::new(

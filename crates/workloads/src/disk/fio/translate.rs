@@ -2,6 +2,7 @@
 
 use model::{Choice, Level, Nanos};
 
+use super::super::missing;
 use super::super::settings::{self, Access, BackEndChoice, Cache, CachedPages, Directions, Passes, Streams};
 use super::engines::{Engine, engine, engine_names};
 use super::sections::{At, Job, Options, Reader};
@@ -531,9 +532,10 @@ impl Reader<'_> {
             Level::List(names) => names.clone(),
             _ => Vec::new(),
         });
-        if let Some(name) = names
-            .find(|name| (self.surroundings.size_of)(&name.to_string()).is_none_or(|bytes| bytes < wanted))
-        {
+        if let Some(name) = names.find(|name| match (self.surroundings.size_of)(&name.to_string()) {
+            Some(bytes) => bytes < wanted,
+            None => missing::can_be_made(&name.to_string()),
+        }) {
             self.note(format!(
                 "fallocate, overwrite: `{name}` is written in full before the clock starts; fio reserves its space, and the first pass fills it"
             ));

@@ -212,6 +212,9 @@ expanding new.dat ... done.
 using default size: 0 MB for file: new.dat
 ";
     assert!(text.contains(expected), "{text}");
+    let mut run = parse(&words("/dev/null /dev/zero /tmp /absent/new.dat"), &no_file).unwrap();
+    run.find_sizes(|_| None).unwrap();
+    assert_eq!(run.notes, [""; 0], "they are refused, not made");
     let mut run = parse(&words("-Fp.txt"), &param("new.dat 1 0x0 16\n")).unwrap();
     for (present, expected) in [
         (None, Some((16 << 20, 0))),
