@@ -16,7 +16,7 @@ use super::settings::{
     OFFSET, OUTSTANDING, OVERWRITE, OVERWRITE_SIGNATURE, SIZE, SIZE_DEFAULT, STRIDE, THREADS,
     VERIFIED_BLOCKS_MAX, VERIFY, WRITES, Writes,
 };
-use super::target::{self, DirectAlignment, Kind, Place, Refusal, Target};
+use super::target::{self, DirectAlignment, Kind, Other, Place, Refusal, Target};
 
 /// What has to be written of a target before the clock starts, and what of it is then used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,13 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
         ));
     }
     match target.kind {
-        Kind::Other(other) => Err(Box::new(other.problem(&name.to_string()))),
+        Kind::Other(other) => {
+            let mut problem = other.problem(&name.to_string()).about(&[&FILES]);
+            if other == Other::CharacterDevice {
+                problem = problem.or_set(&BACK_END, BackEndChoice::Nothing.level());
+            }
+            Err(Box::new(problem))
+        }
         Kind::Missing => {
             let bytes = plan.size.unwrap_or(SIZE_DEFAULT).max(plan.largest_block());
             let end = (plan.offset + bytes).next_multiple_of(FILE_STEP);

@@ -13,13 +13,12 @@ use engine::in_use::{self, Storage};
 use engine::signature;
 use engine::source::HostRoot;
 use files::{Directory, Identity, Named};
-use model::{Choice, Problem};
+use model::Problem;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, openat, statx};
 
 use super::claim;
 use super::mark::{self, Beside, Mark};
 use super::own;
-use super::settings::{BACK_END, BackEndChoice, FILES};
 
 /// What kind of thing a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +63,7 @@ impl Other {
                 ("a pipe or a socket", "name a file on a disk, or a block device (`lsblk` lists them)")
             }
         };
-        let problem = Problem::new(format!("`{name}` is {kind}, and no storage"), help).about(&[&FILES]);
-        match self {
-            Other::CharacterDevice => problem.or_set(&BACK_END, BackEndChoice::Nothing.level()),
-            Other::Directory | Other::PipeOrSocket => problem,
-        }
+        Problem::new(format!("`{name}` is {kind}, and no storage"), help)
     }
 }
 
