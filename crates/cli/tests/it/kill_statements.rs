@@ -199,6 +199,12 @@ fn between<'a>(line: &'a str, begin: &str, end: &str) -> Option<&'a str> {
 /// Whether a step that `restore` reported is true. `None` for a statement that is not known here.
 fn step_is_true(step: &str, before: &Host, after: &Host) -> Option<bool> {
     let process = |text: &str| text.parse::<u32>().ok();
+    if step == "end the command that makes the change" {
+        return Some(before.has_command && !after.has_command);
+    }
+    if step == "the command that makes the change has ended" {
+        return Some(!after.has_command);
+    }
     if let Some(group) = between(step, "move the processes of ", " to ") {
         return Some(before.groups.contains(Path::new(group)) && !Path::new(group).exists());
     }
@@ -227,12 +233,6 @@ fn step_is_true(step: &str, before: &Host, after: &Host) -> Option<bool> {
     }
     if step == "stop the process of the neighbour" {
         return Some(before.has_neighbour && !after.has_neighbour);
-    }
-    if step == "end the command that makes the change" {
-        return Some(before.has_command && !after.has_command);
-    }
-    if step == "the command that makes the change has ended" {
-        return Some(!after.has_command);
     }
     if step.starts_with("unmount the file system ") {
         let is_here = Path::new(step.rsplit_once(" from ")?.1) == before.volume;

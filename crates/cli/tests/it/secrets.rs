@@ -361,6 +361,9 @@ fn no_message_shows_a_credential() {
             "pasword",
             "name = \"t\"\n[workload.ldap]\nurl = \"ldap://127.0.0.1:1\"\npasword = \"S3CRET\"\n".into(),
         ),
+        ("start", format!("{http}[target]\nstart = \"mysql -pS3CRET\"\n")),
+        ("fields", format!("{http}headr = [\"X-Pin: S3CRET\"]\n")),
+        ("machine", format!("{http}[machines]\nload = [\"a=exe:sshpass -p S3CRET ssh h\"]\n")),
         (
             "lines",
             format!("{http}body = '''\n{{\"name\": \"Authorization\",\n \"value\": \"S3CRET\"}}''' x\n"),
@@ -386,6 +389,8 @@ fn no_message_shows_a_credential() {
         ("workload.http.heade=Authorization: Bearer S3CRET", "workload.http.heade"),
         ("workload.pasword=S3CRET", "pasword"),
         ("workload.methd=http://u:S3CRET@host/", "methd"),
+        ("target.strt=mysql -pS3CRET", "strt"),
+        ("target.start=docker login -u a -p S3CRET", "start"),
     ] {
         hides(assignment, run(&place, &["check", "headers.toml", "--set", assignment], None), shows);
         hides(assignment, run(&place, &["run", "pasword.toml", "--set", assignment], None), "");

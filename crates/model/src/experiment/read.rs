@@ -797,7 +797,7 @@ pub fn set(
     assignment: &str,
     vocabulary: &Vocabulary,
 ) -> Result<(), Box<Problem>> {
-    let shown = SecretParts::Command.hide(assignment);
+    let shown = crate::secret::mask_written(assignment);
     let wrong = |what: String, help: &str| Box::new(Problem::new(format!("--set {shown}: {what}"), help));
     let (path, value) =
         assignment.split_once('=').ok_or_else(|| wrong("no `=`".into(), "write --set PATH=VALUE"))?;
