@@ -793,8 +793,9 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         book.issued += 1;
         book.held += u64::from(self.is_held(&slot));
         book.offered += self.arrivals.take_offered(now) + u64::from(slot.step > 0);
-        book.issue(done.kind, slot.issued);
-        book.complete(&Slot { kind: done.kind, ..slot }, done.kind, now);
+        if let Some(flight) = book.flights.get_mut(usize::from(done.kind)) {
+            flight.pass(slot.issued, now);
+        }
         book.record(&slot, done, now, self.measured);
         if self.has_parts {
             book.take_parts(self.worker, self.measured);

@@ -46,10 +46,16 @@ impl InFlight {
         self.issued = self.issued.wrapping_sub(issued);
     }
 
+    /// An operation was issued and completed at once.
+    #[inline]
+    pub(crate) fn pass(&mut self, issued: Nanos, at: Nanos) {
+        self.balance = self.balance.wrapping_add(at).wrapping_sub(issued);
+    }
+
     /// An operation that was issued as this kind was completed as another one, whose all its time is.
     pub(crate) fn complete_as(&mut self, other: &mut InFlight, issued: Nanos, at: Nanos) {
         self.complete(issued, issued);
-        other.balance = other.balance.wrapping_add(at).wrapping_sub(issued);
+        other.pass(issued, at);
     }
 
     /// Ends the interval. Returns what the next one begins with.
