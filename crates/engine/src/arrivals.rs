@@ -13,25 +13,26 @@ use model::random::Random;
 pub struct MeasuredTime {
     begin: AtomicU64,
     length: Nanos,
-    /// When it ended before its length was over.
-    ended: AtomicU64,
+    /// When it is over, or was ended before.
+    over: AtomicU64,
 }
 
 impl MeasuredTime {
     /// A measured time that has not begun. The profile of the load spans `length`.
     pub fn new(length: Nanos) -> Self {
-        let (begin, ended) = (AtomicU64::new(Nanos::MAX), AtomicU64::new(Nanos::MAX));
-        MeasuredTime { begin, length: length.max(1), ended }
+        let (begin, over) = (AtomicU64::new(Nanos::MAX), AtomicU64::new(Nanos::MAX));
+        MeasuredTime { begin, length: length.max(1), over }
     }
 
     /// The measured phase begins.
     pub fn begin(&self, at: Nanos) {
+        self.over.store(at.saturating_add(self.length), Ordering::Relaxed);
         self.begin.store(at, Ordering::Relaxed);
     }
 
     /// The measured phase ends at `at`, if not earlier.
     pub fn end(&self, at: Nanos) {
-        self.ended.fetch_min(at, Ordering::Relaxed);
+        self.over.fetch_min(at, Ordering::Relaxed);
     }
 
     /// Whether an operation that was due at `at` was due in the measured time, as far as that has begun.
@@ -43,11 +44,7 @@ impl MeasuredTime {
     /// When it is or was over; the largest time while it has not begun, or has no end yet.
     #[inline]
     pub fn over_at(&self) -> Nanos {
-        let begin = self.begin.load(Ordering::Relaxed);
-        match begin.saturating_add(self.length) {
-            Nanos::MAX if begin == Nanos::MAX => Nanos::MAX,
-            over => over.min(self.ended.load(Ordering::Relaxed)),
-        }
+        self.over.load(Ordering::Relaxed)
     }
 
     /// When it was over, for a load that has ended; none if it did not begin.

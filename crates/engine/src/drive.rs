@@ -780,9 +780,9 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
     /// Whether a new operation of an open loop waited for others in flight before it was issued.
     #[inline]
     fn is_held(&self, slot: &Slot) -> bool {
-        self.full_until >= Some(slot.intended)
+        self.is_open
             && slot.step == 0
-            && self.is_open
+            && self.full_until >= Some(slot.intended)
             && self.measured.has(slot.intended)
     }
 
@@ -801,8 +801,16 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
             book.take_parts(self.worker, self.measured);
         }
         drop(book);
-        self.slots[ticket as usize] = slot;
-        self.follow(ticket, done.then);
+        match done.then {
+            Then::End | Then::EndOf(_) => {
+                self.free.push(ticket);
+                self.arrivals.done(self.now, slot.user);
+            }
+            Then::Next(_) => {
+                self.slots[ticket as usize] = slot;
+                self.follow(ticket, done.then);
+            }
+        }
     }
 
     /// Frees the ticket of a completed operation, or waits for its next step.
