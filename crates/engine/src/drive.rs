@@ -801,16 +801,8 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
             book.take_parts(self.worker, self.measured);
         }
         drop(book);
-        match done.then {
-            Then::End | Then::EndOf(_) => {
-                self.free.push(ticket);
-                self.arrivals.done(self.now, slot.user);
-            }
-            Then::Next(_) => {
-                self.slots[ticket as usize] = slot;
-                self.follow(ticket, done.then);
-            }
-        }
+        self.slots[ticket as usize] = slot;
+        self.follow(ticket, done.then);
     }
 
     /// Frees the ticket of a completed operation, or waits for its next step.
