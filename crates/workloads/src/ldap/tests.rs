@@ -167,11 +167,7 @@ fn driven(pairs: &[(&str, &str)], in_flight: u32, operations: usize) -> (Box<dyn
     let workload = configured(pairs);
     let done = drive(&*workload, in_flight, operations).unwrap();
     assert_eq!(done.len(), operations);
-    let words = |done: &Done| match done.outcome {
-        Outcome::Well => None,
-        Outcome::Failed(code) => Some(workload.describe_failure(code)),
-    };
-    let mut words: Vec<String> = done.iter().filter_map(words).collect();
+    let mut words = failures(&*workload, &done);
     words.dedup();
     (workload, words)
 }
@@ -243,6 +239,16 @@ fn each_way_to_fail_has_its_words_and_the_load_goes_on() {
     }
 }
 
+/// The words of each operation that failed.
+fn failures(workload: &dyn Workload, done: &[Done]) -> Vec<String> {
+    done.iter()
+        .filter_map(|done| match done.outcome {
+            Outcome::Failed(code) => Some(workload.describe_failure(code)),
+            Outcome::Well => None,
+        })
+        .collect()
+}
+
 #[test]
 fn a_response_that_no_request_asked_for_is_a_failure() {
     let url = peer();
@@ -272,26 +278,14 @@ fn a_response_that_no_request_asked_for_is_a_failure() {
     // Bytes that are no response end the connection, and the next operation fails for them.
     let workload = configured(&[("url", url.as_str()), ("base", "o=behind")]);
     let done = drive(&*workload, 2, 20).unwrap();
-    let failed: Vec<String> = done
-        .iter()
-        .filter_map(|done| match done.outcome {
-            Outcome::Failed(code) => Some(workload.describe_failure(code)),
-            Outcome::Well => None,
-        })
-        .collect();
+    let failed = failures(&*workload, &done);
     assert!((17..20).contains(&failed.len()), "{failed:?}");
     assert!(failed.iter().all(|words| words == "malformed: not an LDAP message"), "{failed:?}");
     // It was asked for, and comes after its timeout.
     let pairs = [("url", url.as_str()), ("base", "o=late"), ("timeout", "20ms"), ("depth", "2")];
     let workload = configured(&pairs);
     let done = drive(&*workload, 2, 12).unwrap();
-    let words: Vec<String> = done
-        .iter()
-        .filter_map(|done| match done.outcome {
-            Outcome::Failed(code) => Some(workload.describe_failure(code)),
-            Outcome::Well => None,
-        })
-        .collect();
+    let words = failures(&*workload, &done);
     assert!(words.iter().all(|words| words == "timeout, before the result"), "{words:?}");
     assert_eq!(fact(&*workload, "responses.unexpected"), 0);
     assert!(fact(&*workload, "responses.late") > 0);
