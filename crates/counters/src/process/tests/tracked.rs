@@ -157,7 +157,8 @@ fn what_each_thread_does_is_seen() {
         }
         assert_eq!(shares(&probe, "spin"), [Some(0.0); 6]);
         assert!(get(&probe, "ready_share", "spin").unwrap() >= 0.0);
-        if sample >= 50 && flushes >= 20.0 && synced >= 20.0 {
+        // Few, because on a busy machine the thread waits for a CPU after each of its short flushes.
+        if sample >= 50 && flushes >= 20.0 && synced >= 5.0 {
             // What it got is known to a clock tick, and the kernel adds to `schedstat` once a tick.
             let outer = stages.processor_time_s("spin") - outer;
             assert!(
