@@ -264,9 +264,9 @@ impl Book {
     }
 
     #[inline]
-    fn record(&mut self, slot: &Slot, done: Done, at: Nanos, measured: &MeasuredTime) {
+    fn record(&mut self, slot: &Slot, before: &Before, done: Done, at: Nanos, measured: &MeasuredTime) {
         if let Then::EndOf(whole) = done.then {
-            self.record_whole(slot, whole, done.outcome, at, measured);
+            self.record_whole(slot, before, whole, done.outcome, at, measured);
         }
         let Some(kind) = self.kinds.get_mut(usize::from(done.kind)) else {
             debug_assert!(false, "the completion of an operation that the workload did not declare");
@@ -301,14 +301,23 @@ impl Book {
 
 impl Book {
     /// Records an operation whose last step is done. It was due when its first step was.
-    fn record_whole(&mut self, slot: &Slot, kind: u16, outcome: Outcome, at: Nanos, measured: &MeasuredTime) {
+    fn record_whole(
+        &mut self,
+        slot: &Slot,
+        before: &Before,
+        kind: u16,
+        outcome: Outcome,
+        at: Nanos,
+        measured: &MeasuredTime,
+    ) {
         let Some(kind) = self.kinds.get_mut(usize::from(kind)) else {
             debug_assert!(false, "the end of an operation that the workload did not declare");
             return;
         };
-        let response = slot.response_before + at.saturating_sub(slot.intended);
-        let service = slot.service_before + at.saturating_sub(slot.issued);
-        let is_due = measured.has(slot.begin());
+        let before = slot.before(before);
+        let response = before.response + at.saturating_sub(slot.intended);
+        let service = before.service + at.saturating_sub(slot.issued);
+        let is_due = measured.has(before.begin);
         kind.completed += 1;
         kind.failed += u64::from(outcome != Outcome::Well);
         kind.due_failed += u64::from(is_due && outcome != Outcome::Well);
@@ -392,17 +401,22 @@ struct Slot {
     user: Option<u32>,
     /// Its kind, as far as it was known when it was issued.
     kind: u16,
-    /// When the first step was intended.
-    first_intended: Nanos,
-    /// The response and the service time of the steps before.
-    response_before: Nanos,
-    service_before: Nanos,
+}
+
+/// The steps of an operation before the present one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    /// When the operation was intended, whatever its present step.
+    begin: Nanos,
+    /// The response and the service time of the steps.
+    response: Nanos,
+    service: Nanos,
 }
 
 impl Slot {
-    /// When the operation was intended, whatever its present step.
-    fn begin(&self) -> Nanos {
-        if self.step == 0 { self.intended } else { self.first_intended }
+    /// The steps before this one, of the `last` operation of several steps that had the ticket.
+    fn before(&self, last: &Before) -> Before {
+        if self.step == 0 { Before { begin: self.intended, ..Before::default() } } else { *last }
     }
 
     /// The operation, or its present step.
@@ -456,6 +470,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
         book,
         numbers,
         slots: vec![Slot::default(); in_flight_max as usize],
+        before: vec![Before::default(); in_flight_max as usize],
         free: (0..in_flight_max).rev().collect(),
         turn: Vec::with_capacity(in_flight_max as usize),
         continuing: BinaryHeap::new(),
@@ -498,6 +513,7 @@ struct Driver<'d, 'a, 'p, W: Worker + ?Sized, T: Time> {
     numbers: Numbers,
     /// By ticket.
     slots: Vec<Slot>,
+    before: Vec<Before>,
     free: Vec<u32>,
     /// The kinds of the operations that are issued in this turn, and when.
     turn: Vec<(u16, Nanos)>,
@@ -576,8 +592,9 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         let going_on = std::mem::take(&mut self.continuing);
         for Reverse((due, ticket)) in going_on {
             let slot = self.slots[ticket as usize];
+            let before = slot.before(&self.before[ticket as usize]);
             let goes_on =
-                self.measured.has(slot.begin()) && self.worker.whole_of(slot.operation(ticket)).is_some();
+                self.measured.has(before.begin) && self.worker.whole_of(slot.operation(ticket)).is_some();
             match goes_on || due < over {
                 true => self.continuing.push(Reverse((due, ticket))),
                 false => self.free.push(ticket),
@@ -609,7 +626,11 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         let waiting: HashMap<u32, Nanos> =
             self.continuing.drain().map(|Reverse((due, ticket))| (ticket, due)).collect();
         let mut book = lock(self.book);
-        for (ticket, slot) in (0..).zip(&self.slots).filter(|(ticket, _)| !is_free[*ticket as usize]) {
+        for (ticket, (slot, before)) in (0..).zip(self.slots.iter().zip(&self.before)) {
+            if is_free[ticket as usize] {
+                continue;
+            }
+            let before = slot.before(before);
             let due = waiting.get(&ticket).copied();
             let operation = slot.operation(ticket);
             let (intended, issued) = match due {
@@ -621,13 +642,13 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
                 book.censor(self.worker.kind_of(operation, issued.is_some()), intended, issued, at);
                 self.worker.leave(operation, issued.is_some(), intended);
             }
-            let whole = self.worker.whole_of(operation).filter(|_| self.measured.has(slot.begin()));
+            let whole = self.worker.whole_of(operation).filter(|_| self.measured.has(before.begin));
             if let Some(whole) = whole {
                 let since = |begin: Nanos| if issued.is_some() { now.saturating_sub(begin) } else { 0 };
                 book.censor_whole(
                     whole,
-                    slot.response_before + since(slot.intended),
-                    slot.service_before + since(slot.issued),
+                    before.response + since(slot.intended),
+                    before.service + since(slot.issued),
                 );
             }
         }
@@ -670,8 +691,8 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         if let Some(Reverse((due, ticket))) = self.continuing.peek().copied()
             && due <= self.now
         {
-            let before = self.slots[ticket as usize];
-            return Some((ticket, Slot { intended: due, issued: self.pace.now(), ..before }));
+            let last = self.slots[ticket as usize];
+            return Some((ticket, Slot { intended: due, issued: self.pace.now(), ..last }));
         }
         if self.exhausted {
             return None;
@@ -685,7 +706,7 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
             return None;
         }
         let (number, user, issued) = (self.number, self.arrivals.user(), self.pace.now());
-        let mut slot = Slot { intended, issued, number, user, ..Slot::default() };
+        let mut slot = Slot { intended, issued, number, step: 0, user, kind: 0 };
         if std::mem::take(&mut self.prepared) {
             slot.intended = slot.issued;
         }
@@ -740,7 +761,7 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
                 Admission::Completed(done) => {
                     self.now = self.pace.now();
                     self.taken(&slot);
-                    self.completed_at_once(ticket, slot, done);
+                    self.completed_at_once(ticket, &slot, done);
                     if self.now > turn_end || self.stop.issuing.load(Ordering::Relaxed) {
                         break;
                     }
@@ -787,38 +808,38 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
     }
 
     /// Records an operation that was completed inside its submission.
-    fn completed_at_once(&mut self, ticket: u32, slot: Slot, done: Done) {
+    fn completed_at_once(&mut self, ticket: u32, slot: &Slot, done: Done) {
         let now = self.now;
         let mut book = lock(self.book);
         book.issued += 1;
-        book.held += u64::from(self.is_held(&slot));
+        book.held += u64::from(self.is_held(slot));
         book.offered += self.arrivals.take_offered(now) + u64::from(slot.step > 0);
         if let Some(flight) = book.flights.get_mut(usize::from(done.kind)) {
             flight.pass(slot.issued, now);
         }
-        book.record(&slot, done, now, self.measured);
+        book.record(slot, &self.before[ticket as usize], done, now, self.measured);
         if self.has_parts {
             book.take_parts(self.worker, self.measured);
         }
         drop(book);
-        self.slots[ticket as usize] = slot;
-        self.follow(ticket, done.then);
+        self.follow(ticket, slot, done.then);
     }
 
     /// Frees the ticket of a completed operation, or waits for its next step.
     #[inline]
-    fn follow(&mut self, ticket: u32, then: Then) {
-        let slot = &mut self.slots[ticket as usize];
+    fn follow(&mut self, ticket: u32, slot: &Slot, then: Then) {
         match then {
             Then::End | Then::EndOf(_) => {
                 self.free.push(ticket);
                 self.arrivals.done(self.now, slot.user);
             }
             Then::Next(think) => {
-                slot.first_intended = slot.begin();
-                slot.step += 1;
-                slot.response_before += self.now.saturating_sub(slot.intended);
-                slot.service_before += self.now.saturating_sub(slot.issued);
+                let last = &mut self.before[ticket as usize];
+                let mut before = slot.before(last);
+                before.response += self.now.saturating_sub(slot.intended);
+                before.service += self.now.saturating_sub(slot.issued);
+                *last = before;
+                self.slots[ticket as usize] = Slot { step: slot.step + 1, ..*slot };
                 self.continuing.push(Reverse((self.now.saturating_add(think), ticket)));
             }
         }
@@ -833,9 +854,10 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         }
         for completion in &*done {
             let at = if completion.at == 0 { now } else { completion.at.min(now) };
-            let slot = &self.slots[completion.ticket as usize];
+            let ticket = completion.ticket as usize;
+            let (slot, before) = (&self.slots[ticket], &self.before[ticket]);
             book.complete(slot, completion.done.kind, at);
-            book.record(slot, completion.done, at, self.measured);
+            book.record(slot, before, completion.done, at, self.measured);
             if self.launches
                 && let Some(usage) = take_usage(self.worker, completion.ticket)
             {
@@ -855,7 +877,8 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         book.remarks.append(remarks);
         drop(book);
         for completion in done.drain(..) {
-            self.follow(completion.ticket, completion.done.then);
+            let slot = self.slots[completion.ticket as usize];
+            self.follow(completion.ticket, &slot, completion.done.then);
         }
     }
 }
