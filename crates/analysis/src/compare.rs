@@ -10,7 +10,8 @@ use model::{Change, Doubt, DoubtKind, Ending, Level, RunRecord, SettingPath, Stu
 use crate::comparison::{Pairing, rows};
 use crate::configuration::summary;
 use crate::limit::LimitSearch;
-use crate::{clean, doubt, result};
+use crate::plan::part_of;
+use crate::{clean, doubt, result, unfinished};
 
 /// One side of a comparison.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +69,7 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         doubts: Vec::new(),
         verdict: verdict(sides, &documents),
         gate: None,
+        unfinished: None,
         goal: None,
     };
     let changes: Vec<Vec<Change>> =
@@ -148,13 +150,8 @@ fn select<'a>(side: &Side<'a>) -> Cow<'a, Study> {
     if side.study.runs.iter().all(wanted) {
         return Cow::Borrowed(side.study);
     }
-    Cow::Owned(Study {
-        directory: side.study.directory.clone(),
-        host: side.study.host.clone(),
-        plan: side.study.plan.clone(),
-        runs: side.study.runs.iter().filter(|record| wanted(record)).cloned().collect(),
-        damage: side.study.damage.clone(),
-    })
+    let runs = side.study.runs.iter().filter(|record| wanted(record)).cloned().collect();
+    Cow::Owned(part_of(side.study, runs))
 }
 
 /// Adds the side's label to every trial id, so that ids of different directories differ.
@@ -298,8 +295,12 @@ fn doubts(
                 "name another one to compare it",
             ));
         }
-        let unlike = |doubt: &&Doubt| doubt.kind != DoubtKind::Replication;
-        doubts.extend(document.doubts.iter().filter(unlike).cloned().map(|mut doubt| {
+        let unlike = |doubt: &Doubt| doubt.kind != DoubtKind::Replication;
+        // Of a part of a run, nothing else was planned.
+        let of_run = unfinished::of(side.study).filter(|_| document.unfinished.is_none());
+        let of_run = of_run.iter().flat_map(doubt::unfinished);
+        let of_side = document.doubts.iter().cloned().filter(unlike).chain(of_run);
+        doubts.extend(of_side.map(|mut doubt| {
             doubt.text = format!("{}: {}", side.label, doubt.text);
             doubt
         }));

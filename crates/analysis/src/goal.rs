@@ -3,13 +3,14 @@
 use model::experiment::FigureName;
 use model::metric::split_instance;
 use model::result::{GoalLine, GoalResult, OperationResult, ResultDocument, TrialResult};
-use model::{Experiment, Goal, Operation, RunRecord, Study, goal::GoalMetric};
+use model::{Ending, Experiment, Goal, Operation, RunRecord, Study, goal::GoalMetric};
 
 use crate::cost;
 use crate::measured::Measured;
 
 /// Each goal in each trial; none if no goal was stated and failures are within the limit. A trial that was
-/// repeated because it was interrupted or failed is judged by its repetition.
+/// repeated because it was interrupted or failed is judged by its repetition. One that did not complete decides nothing: what it
+/// would have measured then is not known. Neither does one whose record lost something.
 pub(crate) fn judge(experiment: &Experiment, study: &Study, document: &ResultDocument) -> Option<GoalResult> {
     let same = |a: &TrialResult, b: &TrialResult| {
         a.treatment.label == b.treatment.label && a.replicate == b.replicate
@@ -20,6 +21,7 @@ pub(crate) fn judge(experiment: &Experiment, study: &Study, document: &ResultDoc
         .enumerate()
         .filter(|(at, trial)| !document.trials[at + 1..].iter().any(|later| same(trial, later)))
         .map(|(_, trial)| trial);
+    let decides = |trial: &TrialResult| trial.ending == Ending::Completed && study.damage.is_empty();
     let line = |goal: &Goal, trial: &TrialResult| {
         let exact = |value: f64| (value, value);
         let range = match &goal.metric {
@@ -37,14 +39,15 @@ pub(crate) fn judge(experiment: &Experiment, study: &Study, document: &ResultDoc
             (Some((low, high)), false) => (Some(high), Some(low)),
             (None, _) => (None, None),
         };
-        let met = worst.is_some_and(|value| goal.met_by(value));
+        let decides = decides(trial);
+        let met = decides && worst.is_some_and(|value| goal.met_by(value));
         GoalLine {
             goal: goal.text.clone(),
             trial: trial.trial.clone(),
             value: range.map(|range| range.0),
             met,
             is_bound: best != worst,
-            undecided: !met && best.is_some_and(|value| goal.met_by(value)),
+            undecided: !met && (!decides || best.is_some_and(|value| goal.met_by(value))),
         }
     };
     let stated = &experiment.goals;
@@ -53,11 +56,16 @@ pub(crate) fn judge(experiment: &Experiment, study: &Study, document: &ResultDoc
     // A stated goal about failures replaces the default limit, whether it is higher or lower.
     if !stated.iter().any(|goal| goal.metric == GoalMetric::Failed) {
         let few = Goal::few_failures(experiment.max_failures);
-        let missed = judged.map(|trial| line(&few, trial));
-        goals.extend(missed.filter(|line| line.value.is_some() && !line.met));
+        // Of a trial that decides nothing, only failures that are too many are worth a line.
+        let is_met_so_far = |line: &GoalLine| line.value.is_some_and(|value| few.met_by(value));
+        let missed = judged.map(|trial| (line(&few, trial), decides(trial)));
+        let missed = missed.filter(|(line, decides)| {
+            line.value.is_some() && !line.met && (*decides || !is_met_so_far(line))
+        });
+        goals.extend(missed.map(|(line, _)| line));
     }
     (!goals.is_empty()).then(|| GoalResult {
-        met: goals.iter().all(|line| line.met),
+        met: document.unfinished.is_none() && goals.iter().all(|line| line.met),
         stated: !stated.is_empty(),
         goals,
     })

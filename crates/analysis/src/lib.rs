@@ -41,6 +41,7 @@ pub mod statistics;
 mod steps;
 mod thresholds;
 mod trial;
+mod unfinished;
 mod verdict;
 mod words;
 
@@ -70,13 +71,7 @@ pub fn result(study: &Study) -> ResultDocument {
 fn result_of_search(study: &Study, search: &limit::LimitSearch) -> ResultDocument {
     let at_limit = search.at_limit(study);
     let runs: Vec<_> = at_limit.iter().filter_map(|at| study.runs.get(*at).cloned()).collect();
-    let part = Study {
-        directory: study.directory.clone(),
-        host: study.host.clone(),
-        plan: study.plan.clone(),
-        runs: if runs.is_empty() { study.runs.clone() } else { runs },
-        damage: study.damage.clone(),
-    };
+    let part = plan::part_of(study, if runs.is_empty() { study.runs.clone() } else { runs });
     let mut document = judged(&part);
     let judged_trials = std::mem::take(&mut document.trials);
     let cpus = f64::from(study.host.cpus);
@@ -96,6 +91,8 @@ fn result_of_search(study: &Study, search: &limit::LimitSearch) -> ResultDocumen
     clean::clean(&mut document);
     document.limit = Some(search.result(study, &document));
     document.goal = None;
+    document.unfinished = unfinished::of(study);
+    document.doubts.extend(document.unfinished.iter().flat_map(doubt::unfinished));
     clean::clean(&mut document);
     document
 }
@@ -133,6 +130,7 @@ fn judged(study: &Study) -> ResultDocument {
         verdict: Verdict::Inconclusive { reason: InconclusiveReason::NothingCompleted, lacks: Vec::new() },
         thresholds: Vec::new(),
         gate: None,
+        unfinished: None,
         goal: None,
     };
     let recorded = document.trials.first().map(|trial| trial.load.clone());
@@ -217,6 +215,7 @@ fn judged(study: &Study) -> ResultDocument {
         plan.map(|plan| published::changes(plan, &document.comparison)).unwrap_or_default();
 
     document.findings = detect::DETECTORS.iter().flat_map(|detect| detect(study, &document)).collect();
+    document.unfinished = unfinished::of(study);
     document.doubts = doubt::of_study(study, &document);
     let mut configurations = std::mem::take(&mut document.configurations);
     for configuration in &mut configurations {

@@ -1,12 +1,28 @@
 //! The plan of an experiment: its treatments, and the levels of its factors in the baseline.
 
-use model::{Change, DesignKind, Experiment, Level, Study, Treatment, Variation};
+use model::{Change, DesignKind, Experiment, Level, RunRecord, Study, Treatment, Variation};
 
 /// Limit of the treatments of a design. A larger grid is truncated, which is reported at its end.
 pub(crate) const TREATMENTS_MAX: usize = 10_000;
 /// The experiment of a study's plan.
 pub(crate) fn plan_of(study: &Study) -> Option<&Experiment> {
     study.plan.as_ref().map(|plan| &plan.experiment)
+}
+
+/// A part of a study that is judged alone: these runs, and nothing else was planned.
+pub(crate) fn part_of(study: &Study, runs: Vec<RunRecord>) -> Study {
+    let mut plan = study.plan.clone();
+    if let Some(plan) = &mut plan {
+        plan.decisions.retain(|decision| runs.iter().any(|record| record.run.trial == decision.trial));
+        plan.enough.get_or_insert_with(|| "a part of the experiment".into());
+    }
+    Study {
+        directory: study.directory.clone(),
+        host: study.host.clone(),
+        plan,
+        runs,
+        damage: study.damage.clone(),
+    }
 }
 
 /// The level of a factor in the baseline, if the experiment states it in its variation or in its settings.

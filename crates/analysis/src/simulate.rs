@@ -329,6 +329,7 @@ impl Simulated {
                 clock: Default::default(),
                 errors: Vec::new(),
                 doubts: Vec::new(),
+                recorded: BTreeMap::new(),
                 ending: self.ending.clone(),
             },
             intervals,

@@ -387,7 +387,10 @@ fn of_tool(
 pub(crate) fn lacks_histograms(record: &RunRecord) -> bool {
     Measured::of(record).intervals().any(|interval| {
         interval.timed() > 0
-            && record.histograms.get(&interval.operation).is_none_or(|h| h.response.is_empty())
+            && record
+                .histograms
+                .get(&interval.operation)
+                .is_none_or(|of| of.response.is_empty() || of.service.is_empty())
     })
 }
 

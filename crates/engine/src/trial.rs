@@ -271,7 +271,7 @@ impl Collector<'_> {
         if phase == Phase::Measure {
             self.begin_measured(self.zero);
         }
-        run.ending = loop {
+        let ending = loop {
             let phase_end = match (phase, self.load.warm_up, self.load.measure) {
                 (Phase::WarmUp, WarmUp::For(length), _) => Some(phase_begin + length),
                 (Phase::WarmUp, WarmUp::Auto, _) => warm_up_end,
@@ -335,7 +335,7 @@ impl Collector<'_> {
         self.answers.waits.store(true, Ordering::Relaxed);
         self.cool_down(interrupted);
         self.answers.waits.store(false, Ordering::Relaxed);
-        if let Some(drain) = drain.filter(|_| run.ending == Ending::Completed) {
+        if let Some(drain) = drain.filter(|_| ending == Ending::Completed) {
             let end = self.drain(drain, interrupted);
             run.facts.extend(drain.facts(end).to_facts());
         }
@@ -344,6 +344,8 @@ impl Collector<'_> {
         }
         // With the operations that were in flight at the end.
         self.sample_now();
+        // Only now: a trial that is killed while it waits for operations in flight has not ended.
+        run.ending = ending;
     }
 
     /// Whether an automatic warm-up is over: throughput is steady, or all rounds are used up.

@@ -90,9 +90,28 @@ pub struct ResultDocument {
     /// Whether the one change makes the system slower; none without a gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<crate::GateResult>,
+    /// What was planned and is not in the record; none if everything is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<Unfinished>,
     /// Whether the goals were met; none without goals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<GoalResult>,
+}
+
+/// An experiment of which not every planned trial is in the record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unfinished {
+    /// Trials that completed.
+    pub completed: u64,
+    /// Planned trials; none if their number depends on results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<u64>,
+    /// The planned trials that have not begun, in the order of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_run: Vec<String>,
+    /// The trials that began, and of which the record has nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
 }
 
 /// How bad a value is according to a threshold.
@@ -817,7 +836,7 @@ pub struct NotVaried {
 /// Whether the goals were met.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalResult {
-    /// Whether every trial met every goal.
+    /// Whether every planned trial completed and met every goal.
     pub met: bool,
     /// Whether the user stated a goal; otherwise the only goal is the limit of failed operations.
     #[serde(default)]
@@ -827,14 +846,15 @@ pub struct GoalResult {
 }
 
 impl GoalResult {
-    /// How many conditions were missed, and how many the censored operations decide.
+    /// How many conditions were missed, and how many are undecided.
     pub fn missed_and_undecided(&self) -> (usize, usize) {
         let open = self.goals.iter().filter(|line| !line.met);
         let undecided = open.clone().filter(|line| line.undecided).count();
         (open.count() - undecided, undecided)
     }
 
-    /// Whether no goal was missed, and censored operations decide at least one.
+    /// Whether no goal was missed, and not all are met: censored operations decide at least one, or a trial did not complete, did
+    /// not run, or is damaged.
     pub fn is_undecided(&self) -> bool {
         !self.met && self.goals.iter().all(|line| line.met || line.undecided)
     }
@@ -854,7 +874,8 @@ pub struct GoalLine {
     /// Whether `value` is a bound that the true value can only be worse than, because operations are censored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_bound: bool,
-    /// Whether the goal is neither met nor missed: the censored operations decide it.
+    /// Whether the goal is neither met nor missed: censored operations decide it, the trial did not complete, or its record is
+    /// damaged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undecided: bool,
 }

@@ -429,6 +429,10 @@ pub struct Run {
     pub errors: Vec<ErrorCount>,
     /// Doubts of the engine. The analysis adds further ones.
     pub doubts: Vec<Doubt>,
+    /// What the files of the trial have, written at its end: the lines of a text file, the operations of a log of times. A file
+    /// that has another number lost something. Empty before the end, and in records of older versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub recorded: BTreeMap<String, u64>,
     /// How it ended.
     pub ending: Ending,
 }
@@ -462,6 +466,7 @@ impl Run {
             clock: ClockInfo::default(),
             errors: Vec::new(),
             doubts: Vec::new(),
+            recorded: BTreeMap::new(),
             ending: Ending::Running,
         }
     }

@@ -85,24 +85,26 @@ impl HistogramLog {
         HistogramLog { file, name, path: directory.path().join(name) }
     }
 
-    /// Appends the lines of one interval in one write.
+    /// Appends the lines of one interval in one write. Returns the number of operations that they have.
     pub(crate) fn append<'a>(
         &mut self,
         phase: Phase,
         begin_s: f64,
         end_s: f64,
         histograms: impl Iterator<Item = (&'a str, &'a Histogram<u64>, Option<&'a Histogram<u64>>)>,
-    ) -> Result<(), RecordError> {
-        let mut text = Vec::new();
+    ) -> Result<u64, RecordError> {
+        let (mut text, mut operations) = (Vec::new(), 0_u64);
         for (operation, ended, censored) in histograms {
             for (histogram, is_censored) in [(Some(ended), false), (censored, true)] {
                 let Some(histogram) = histogram.filter(|histogram| !histogram.is_empty()) else { continue };
                 let tag = tag(operation, phase, is_censored);
                 encode(&mut text, &tag, begin_s, end_s, histogram)
                     .map_err(|what| RecordError::malformed(&self.path, what))?;
+                operations = operations.saturating_add(histogram.len());
             }
         }
-        self.file.write_all(&text).map_err(RecordError::io("write", &self.path))
+        self.file.write_all(&text).map_err(RecordError::io("write", &self.path))?;
+        Ok(operations)
     }
 
     /// Merges consecutive lines of a long log, and syncs it.

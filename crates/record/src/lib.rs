@@ -30,6 +30,7 @@ pub mod readers;
 mod readings_csv;
 mod row;
 mod trial;
+mod unended;
 
 pub use directory::RunDirectory;
 pub use histogram_log::{HistogramDecoder, OperationIntervals, encode_histogram};

@@ -13,6 +13,8 @@ pub(crate) struct Lines {
     input: Box<dyn BufRead>,
     line: Vec<u8>,
     text_left: u64,
+    /// Whole lines so far, or the operations in them.
+    count: u64,
     unreadable: u32,
     /// The damage found so far, in words.
     damage: Option<String>,
@@ -55,6 +57,7 @@ impl Lines {
             input,
             line: Vec::new(),
             text_left: FILE_TEXT_MAX,
+            count: 0,
             unreadable: 0,
             damage: None,
             is_over: false,
@@ -100,6 +103,7 @@ impl Lines {
             self.full();
         } else {
             self.text_left -= length as u64;
+            self.count += 1;
             return Some(&self.line);
         }
         None
@@ -132,6 +136,16 @@ impl Lines {
             Some(known) if known != CUT_SHORT => {}
             _ => self.damage = Some(why),
         }
+    }
+
+    /// The file is counted by this number of operations, not by its lines.
+    pub(crate) fn count_as(&mut self, operations: u64) {
+        self.count = operations;
+    }
+
+    /// The whole lines that were read, or the operations in them.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
     }
 
     /// The damage of the file, after it was read.

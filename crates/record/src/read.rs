@@ -22,8 +22,8 @@ use crate::limits::{
 use crate::lines::Lines;
 use crate::memory;
 use crate::mirror::WrittenReadings;
-use crate::trial::LOGS;
-use crate::{RecordError, check_format, directory, interval_csv, readings_csv};
+use crate::trial::{EVENTS, INTERVALS, LOGS, READINGS};
+use crate::{RecordError, check_format, directory, interval_csv, readings_csv, unended};
 
 /// The format identifier of `plan.json`.
 pub const PLAN_FORMAT: &str = "plimsoll.plan/1.0";
@@ -172,10 +172,11 @@ fn trial_of(
 ) -> Result<(RunRecord, Vec<String>), RecordError> {
     let mut damage = Vec::new();
     let taken_before = budget.taken();
-    let mut trial = TrialFolder { folder, budget, damage: &mut damage };
+    let mut trial = TrialFolder { folder, budget, damage: &mut damage, recorded: BTreeMap::new() };
     let run = trial.run()?;
+    trial.recorded = run.recorded.clone();
     trial.budget.keep_beside(0);
-    let intervals = trial.lines("intervals.csv", interval_csv::read);
+    let intervals = trial.lines(INTERVALS, interval_csv::read);
     trial.budget.keep_none();
     let described = folder.path().join("metrics.json");
     let metrics: Vec<MetricInfo> =
@@ -184,10 +185,10 @@ fn trial_of(
         |lines: &mut Lines, budget: &mut Budget| readings_csv::read(lines, &metrics, budget, readings_max);
     let readings_csv::Read { table: readings, samples } = match written {
         Some(WrittenReadings(written)) => written,
-        None => trial.lines("readings.csv", read),
+        None => trial.lines(READINGS, read),
     };
     trial.budget.keep_beside(memory::of_intervals(&intervals) + memory::of_readings(&readings));
-    let mut events = trial.lines("events.jsonl", read_events);
+    let mut events = trial.lines(EVENTS, read_events);
     if samples > 1 {
         events.push(event(format!(
             "the log of counters is long: each value in this report is the mean of {samples} samples; readings.csv has all"
@@ -198,6 +199,7 @@ fn trial_of(
     for (at, name) in LOGS.into_iter().enumerate() {
         trial.lines(name, |lines, budget| read_histograms(lines, budget, at, &mut record));
     }
+    unended::censor(&mut record);
     if is_coarse {
         memory::coarsen(&mut record);
     }
@@ -210,12 +212,15 @@ fn trial_of(
     // Where no source could be read, as exporters that are gone, there was nothing to lose.
     let sources = &record.run.sources;
     let was_read = sources.is_empty() || sources.iter().any(|of| of.state == SourceState::Active);
-    if record.readings.columns.is_empty() && samples > 0 && was_read {
+    // Else the file was counted.
+    let is_older = record.run.recorded.is_empty();
+    if is_older && record.readings.columns.is_empty() && samples > 0 && was_read {
         damage.push(format!(
             "{} is missing or empty: {samples} samples of the counters are lost",
             folder.path().join("readings.csv").display()
         ));
-    } else if metrics.is_empty() && !record.readings.columns.is_empty() {
+    }
+    if metrics.is_empty() && !record.readings.columns.is_empty() {
         damage.push(format!(
             "{} is missing or damaged: the meaning of the counters and their saturation limits are not known",
             described.display()
@@ -229,21 +234,38 @@ struct TrialFolder<'a> {
     folder: &'a Directory,
     budget: &'a mut Budget,
     damage: &'a mut Vec<String>,
+    /// See [`Run::recorded`].
+    recorded: BTreeMap<String, u64>,
 }
 
 impl TrialFolder<'_> {
-    /// Reads a file line by line; gives the default if it does not exist or is not a regular file.
+    /// Reads a file line by line; gives the default if it does not exist or is not a regular file. That it has another number of
+    /// lines or operations than were recorded is damage, too: what is lost may end with a whole line.
     fn lines<T: Default>(&mut self, name: &str, read: impl FnOnce(&mut Lines, &mut Budget) -> T) -> T {
         let path = self.folder.path().join(name);
+        let recorded = self.recorded.get(name).copied();
+        let unit = if LOGS.contains(&name) { "operations" } else { "lines" };
         match Lines::open(self.folder, name, self.budget) {
             Ok(Some(mut lines)) => {
                 let content = read(&mut lines, self.budget);
+                let other = recorded.filter(|recorded| *recorded != lines.count());
                 if let Some(what) = lines.damage() {
                     self.damage.push(format!("{}: {what}", path.display()));
+                } else if let Some(recorded) = other {
+                    let count = lines.count();
+                    self.damage.push(format!(
+                        "{}: it has {count} {unit}, and {recorded} were recorded: a part is lost",
+                        path.display()
+                    ));
                 }
                 content
             }
-            Ok(None) => T::default(),
+            Ok(None) => {
+                if let Some(recorded) = recorded.filter(|recorded| *recorded > 0) {
+                    self.damage.push(format!("{} is missing: {recorded} {unit} are lost", path.display()));
+                }
+                T::default()
+            }
             Err(error) => {
                 self.damage.push(RecordError::io("read", &path)(error).to_string());
                 T::default()
@@ -328,6 +350,7 @@ fn read_events(lines: &mut Lines, budget: &mut Budget) -> Vec<Event> {
 /// Reads the log at this place of [`LOGS`].
 fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: usize, record: &mut RunRecord) {
     let mut decoder = Decoder::default();
+    let mut operations = 0_u64;
     while let Some(raw) = lines.next(budget) {
         let line = match decoder.decode(raw) {
             Decoded::Line(line) => line,
@@ -337,6 +360,7 @@ fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: usize, record: &
                 continue;
             }
         };
+        operations = operations.saturating_add(line.histogram.len());
         if !record.histograms.contains_key(&line.operation) {
             if record.histograms.len() == OPERATIONS_MAX {
                 lines.note(&format!("it has more than {OPERATIONS_MAX} operations; the others are ignored"));
@@ -382,6 +406,7 @@ fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: usize, record: &
             }
         }
     }
+    lines.count_as(operations);
 }
 
 fn heat_column(begin_s: f64, end_s: f64, histogram: &hdrhistogram::Histogram<u64>) -> HeatColumn {

@@ -1,6 +1,6 @@
 //! Writes the folder of a trial while the trial runs.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -19,9 +19,9 @@ use crate::{RecordError, interval_csv};
 /// Size above which `intervals.csv` is compressed after the trial; smaller files stay readable for users.
 const INTERVALS_PLAIN_MAX: u64 = 256 * 1024;
 
-const INTERVALS: &str = "intervals.csv";
-const READINGS: &str = "readings.csv";
-const EVENTS: &str = "events.jsonl";
+pub(crate) const INTERVALS: &str = "intervals.csv";
+pub(crate) const READINGS: &str = "readings.csv";
+pub(crate) const EVENTS: &str = "events.jsonl";
 
 /// The logs of times: response, service, lag.
 pub(crate) const LOGS: [&str; 3] = ["response.hlog", "service.hlog", "lag.hlog"];
@@ -36,6 +36,8 @@ pub struct TrialWriter {
     started_unix_ns: u64,
     samples: SampleText,
     columns_written: usize,
+    /// For [`Run::recorded`].
+    recorded: BTreeMap<&'static str, u64>,
     mirror: Option<Mirror>,
 }
 
@@ -135,6 +137,7 @@ impl TrialWriter {
             started_unix_ns: 0,
             samples: SampleText::default(),
             columns_written: 0,
+            recorded: BTreeMap::from([(INTERVALS, 1), (READINGS, 0), (EVENTS, 0)]),
             mirror: None,
         })
     }
@@ -164,6 +167,7 @@ impl TrialWriter {
         let [response, service, lag] = LOGS;
         files.logs = Some([log(response)?, log(service)?, log(lag)?]);
         self.place.has_logs = true;
+        self.recorded.extend(LOGS.map(|name| (name, 0)));
         Ok(())
     }
 
@@ -204,7 +208,8 @@ impl TrialWriter {
                 let ended = [of.response, of.service, of.lag][at];
                 (of.operation, ended, of.censored.map(|censored| censored.each()[at]))
             });
-            log.append(phase, begin_s, end_s, of)?;
+            let operations = log.append(phase, begin_s, end_s, of)?;
+            *self.recorded.entry(LOGS[at]).or_default() += operations;
         }
         Ok(())
     }
@@ -226,6 +231,7 @@ impl TrialWriter {
         let row = self.samples.row(begin_s, end_s, readings);
         let bytes = row.len() as u64;
         let written = self.place.files()?.readings.write_all(row);
+        *self.recorded.entry(READINGS).or_default() += 1;
         if let Some(mirror) = &mut self.mirror {
             mirror.sample((begin_s, end_s), bytes, readings.columns(), self.samples.recorded());
         }
@@ -265,7 +271,8 @@ impl TrialWriter {
     /// The same, and returns the counters as reading them would give them; none if they were not kept, or if a limit was met
     /// that reading them reports.
     pub fn finish_with_readings(mut self, run: &Run) -> Result<Option<WrittenReadings>, RecordError> {
-        let mut outcome = self.write_run(run, Durability::Synced);
+        let recorded = self.recorded.iter().map(|(name, count)| (name.to_string(), *count)).collect();
+        let mut outcome = self.write_run(&Run { recorded, ..run.clone() }, Durability::Synced);
         let files = match self.place.files.take() {
             Some(files) => files,
             None => self.place.open()?,
@@ -294,14 +301,18 @@ impl TrialWriter {
         self.path().join(name)
     }
 
+    /// Appends whole lines.
     fn append(
         &mut self,
-        name: &str,
+        name: &'static str,
         file: impl FnOnce(&mut Files) -> &mut File,
-        bytes: &[u8],
+        lines: &[u8],
     ) -> Result<(), RecordError> {
         let path = self.file_path(name);
-        file(self.place.files()?).write_all(bytes).map_err(RecordError::io("write", &path))
+        file(self.place.files()?).write_all(lines).map_err(RecordError::io("write", &path))?;
+        let count = lines.iter().filter(|byte| **byte == b'\n').count();
+        *self.recorded.entry(name).or_default() += count as u64;
+        Ok(())
     }
 }
 

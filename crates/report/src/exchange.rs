@@ -286,7 +286,7 @@ fn nothing_completed(trial: &TrialResult) -> bool {
     trial.whole().is_none_or(|whole| whole.completed == 0)
 }
 
-/// A JUnit file: one test case for each trial, that it ran to its end, and one for each goal and trial. A trial that did
+/// A JUnit file: one test case for each planned trial, that it ran to its end, and one for each goal and trial. A trial that did
 /// not is an error with its reason; one whose data came back damaged, or in which nothing completed or everything failed, is a
 /// failure.
 pub fn junit(document: &ResultDocument) -> String {
@@ -337,11 +337,31 @@ pub fn junit(document: &ResultDocument) -> String {
         let broken = (trial.ending != Ending::Completed).then(|| ("error", why()));
         case(&trial.trial, "completed", broken.or(failed));
     }
+    if let Some(unfinished) = &document.unfinished {
+        let error = |what: &str| Some(("error", what.to_string()));
+        for id in &unfinished.not_run {
+            case(id, "completed", error("the trial did not run"));
+        }
+        for id in &unfinished.lost {
+            case(id, "completed", error("the record of the trial is gone"));
+        }
+        if unfinished.planned.is_none() && unfinished.lost.is_empty() {
+            case("experiment", "completed", error("the experiment is not finished"));
+        }
+    }
     for goal in document.goal.iter().flat_map(|goal| &goal.goals) {
         let value = goal.value.filter(|value| value.is_finite());
         let value = value.map_or("nothing completed".to_string(), |value| format!("value {value}"));
+        let is_complete = document
+            .trials
+            .iter()
+            .any(|trial| trial.trial == goal.trial && trial.ending == Ending::Completed);
+        let at_least = if goal.is_bound { " at least" } else { "" };
         let missed = (!goal.met).then(|| match goal.undecided {
-            true => ("error", format!("{}: undecided, {value} at least", goal.goal)),
+            true if !is_complete => {
+                ("error", format!("{}: undecided, the trial did not complete, {value}{at_least}", goal.goal))
+            }
+            true => ("error", format!("{}: undecided, {value}{at_least}", goal.goal)),
             false => ("failure", format!("{}: missed, {value}", goal.goal)),
         });
         case(&goal.trial, &goal.goal, missed);

@@ -153,7 +153,12 @@ fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String 
         let text = match (goal.met, missed.len()) {
             (true, _) => "Met in every trial.".to_string(),
             _ if goal.is_undecided() => {
-                format!("Undecided, because operations that were due had not ended: {}.", missed.join("; "))
+                let why = tables::why_undecided(document, goal);
+                match missed.len() {
+                    0 => format!("Undecided, because {why}."),
+                    1..=3 => format!("Undecided, because {why}: {}.", missed.join("; ")),
+                    _ => format!("Undecided, because {why}: {}.", tables::not_met(goal)),
+                }
             }
             (false, 0..=3) => format!("Missed: {}.", missed.join("; ")),
             (false, _) => format!("Missed: {}.", tables::not_met(goal)),

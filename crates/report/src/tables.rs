@@ -23,7 +23,7 @@ use model::{LatencySummary, Level, Missing, ResultDocument, Unit, Verdict};
 pub(crate) use self::dependencies::{sensitivity, steps};
 pub(crate) use self::derived::{derived, derived_means, server_part};
 pub(crate) use self::gate::gate;
-pub(crate) use self::goals::{goals, not_met};
+pub(crate) use self::goals::{goals, not_met, why_undecided};
 pub(crate) use self::limit::{limit, loads, published_limits};
 pub(crate) use self::machines::machines;
 pub(crate) use self::published::{beside, published, published_changes, published_times};

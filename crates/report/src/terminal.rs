@@ -500,7 +500,8 @@ pub(crate) fn verdict(page: &mut Page, document: &ResultDocument, headline: &Hea
             }
             true => "met in every trial.".to_string(),
             false if goal.is_undecided() => {
-                format!("undecided: {not_met}, because operations that were due had not ended.")
+                let comma = if not_met.is_empty() { "" } else { ", " };
+                format!("undecided: {not_met}{comma}because {}.", tables::why_undecided(document, goal))
             }
             false => format!("missed: {not_met}."),
         };

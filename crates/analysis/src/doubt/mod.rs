@@ -10,7 +10,7 @@ mod storage;
 mod time;
 
 pub(crate) use back_ends::back_ends;
-use model::result::{KindCounts, ResultDocument, TrialResult};
+use model::result::{KindCounts, ResultDocument, TrialResult, Unfinished};
 use model::run::{ENDED_EARLY, Origin};
 use model::steady::{STEADY_WINDOWS, steady};
 use model::{
@@ -64,7 +64,7 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult, study_cpus: f64
     found.extend(time::jumps(&measured));
     found.extend(short(&measured));
     found.extend(not_issued(result));
-    found.extend(censored(result));
+    found.extend(censored(&record.run, result));
     found.extend(backlog(&measured, result));
     found.extend(own_lag(&measured, result));
     found.extend(generator(record, study_cpus));
@@ -112,10 +112,38 @@ pub(crate) fn of_study(study: &Study, document: &ResultDocument) -> Vec<Doubt> {
             "the result contains only the recorded trials",
         ));
     }
+    doubts.extend(document.unfinished.iter().flat_map(unfinished));
     doubts.extend(replication(document));
     doubts.extend(back_ends(document));
     doubts.extend(proof::doubts(study, document));
     doubts.extend(drift(study, document));
+    doubts
+}
+
+/// An experiment of which trials are missing.
+pub(crate) fn unfinished(unfinished: &Unfinished) -> Vec<Doubt> {
+    let Unfinished { completed, planned, not_run, lost } = unfinished;
+    let mut doubts = Vec::new();
+    if !lost.is_empty() {
+        let more = match lost.len() {
+            1 => String::new(),
+            more => format!(" and of {}", words::count(more - 1, "other trial")),
+        };
+        let text = format!("the record of trial {}{more} is gone", lost[0]);
+        doubts.push(Doubt::new(DoubtKind::Damaged, text, "the result contains only the recorded trials"));
+    }
+    let text = match planned {
+        Some(planned) if !not_run.is_empty() => {
+            Some(format!("{completed} of {} completed", words::count(*planned as usize, "planned trial")))
+        }
+        None if lost.is_empty() => Some(format!(
+            "the experiment is not finished: {} completed",
+            words::count(*completed as usize, "trial")
+        )),
+        _ => None,
+    };
+    let go_on = "resume the experiment with `--resume`";
+    doubts.extend(text.map(|text| Doubt::new(DoubtKind::CutShort, text, go_on)));
     doubts
 }
 
@@ -282,14 +310,23 @@ fn generator(record: &RunRecord, cpus: f64) -> Option<Doubt> {
 }
 
 /// Operations that were due in the measured time and never ended.
-fn censored(result: &TrialResult) -> Option<Doubt> {
+fn censored(run: &Run, result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole().filter(|whole| whole.censored > 0)?;
+    // Whatever kills a load finds operations in flight.
+    let was_killed = run.ending == Ending::Running;
+    if was_killed && !is_more_than_usual(whole.censored, result) {
+        return None;
+    }
+    let when = match was_killed {
+        true => "the record stopped",
+        false => "the wait for them was over",
+    };
     let unsent = match whole.due.map_or(0, |due| due.unsent) {
         0 => String::new(),
         unsent => format!(", and {} of them could not be sent", words::whole(unsent)),
     };
     let text = format!(
-        "{} of {} operations that were due in the measured time had not ended when the wait for them was over{unsent}: \
+        "{} of {} operations that were due in the measured time had not ended when {when}{unsent}: \
         times with >= are lower bounds",
         words::whole(whole.censored),
         words::whole(whole.judged())
@@ -309,9 +346,7 @@ fn backlog(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let mut sum = Due::default();
     later.for_each(|due| sum.add(&due));
     let Due { ended, failed, .. } = sum;
-    let usual = result.in_flight().max(0.0);
-    let is_more = ended as f64 > 2.0 * usual + 3.0 * usual.sqrt() + 2.0;
-    (is_more && ended as f64 > BACKLOG_SHARE * whole.judged() as f64).then(|| {
+    (is_more_than_usual(ended, result) && ended as f64 > BACKLOG_SHARE * whole.judged() as f64).then(|| {
         let failures = match failed {
             0 => String::new(),
             failed => format!(" ({} failed)", words::whole(failed)),
@@ -325,6 +360,12 @@ fn backlog(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
         let help = "the system fell behind at the end: look at it there, and measure longer";
         Doubt::new(DoubtKind::Backlog, text, help)
     })
+}
+
+/// Whether more operations than are in flight on average had not ended at the end of the measured time.
+fn is_more_than_usual(operations: u64, result: &TrialResult) -> bool {
+    let usual = result.in_flight().max(0.0);
+    operations as f64 > 2.0 * usual + 3.0 * usual.sqrt() + 2.0
 }
 
 /// Share of the operations that must end after the measured time to be reported.

@@ -293,7 +293,59 @@ fn goals_are_met_by_every_trial_or_missed() {
     assert!(goals(&["throughput > 900/s", "read.response.mean < 9ms"], &run).unwrap().met);
     let missed = goals(&["throughput > 900/s", "response.p50 < 1ms"], &run).unwrap();
     assert!(!missed.met && missed.goals[0].met && !missed.goals[1].met);
-    let failed = Simulated { ending: Ending::Failed("gone".into()), rates: Vec::new(), ..run };
-    let nothing = goals(&["throughput > 900/s"], &failed).unwrap();
-    assert_eq!((nothing.met, nothing.goals[0].value), (false, None));
+    // What did not complete decides nothing, whatever it has measured so far.
+    for ending in [Ending::Failed("gone".into()), Ending::Running, Ending::Interrupted] {
+        for rates in [Vec::new(), run.rates.clone()] {
+            let open = Simulated { ending: ending.clone(), rates, ..run.clone() };
+            for texts in [["throughput > 900/s"], ["throughput < 900/s"]] {
+                let judged = goals(&texts, &open).unwrap();
+                assert!(!judged.met && judged.is_undecided(), "{ending:?} {texts:?}: {judged:?}");
+                assert_eq!(judged.goals[0].value.is_some(), !open.rates.is_empty());
+            }
+            assert_eq!(goals(&[], &open), None, "{ending:?}");
+        }
+    }
+}
+
+#[test]
+fn planned_trials_that_did_not_run_are_named_and_decide_nothing() {
+    let mut planned = experiment(Vec::new(), DesignKind::OneFactorAtATime, 4);
+    planned.goals = vec![Goal::parse("throughput > 900/s", &["read"]).unwrap()];
+    let mut study = carry_out(planned, |_| Simulated::closed_disk(8, 1.0, 0.0));
+    let decisions = study
+        .runs
+        .iter()
+        .map(|record| model::Decision { trial: record.run.trial.clone(), reason: String::new() });
+    study.plan.as_mut().unwrap().decisions = decisions.collect();
+    let whole = result(&study);
+    assert_eq!(whole.unfinished, None);
+    assert!(whole.goal.unwrap().met);
+    let names = |of: &[&str]| of.iter().map(ToString::to_string).collect::<Vec<_>>();
+    // One that was recorded, and is gone.
+    let mut lost = study.clone();
+    lost.runs.remove(1);
+    lost.plan.as_mut().unwrap().enough = Some("all 4 trials are done".into());
+    let document = result(&lost);
+    let unfinished = document.unfinished.unwrap();
+    assert_eq!((unfinished.completed, unfinished.planned), (3, Some(4)));
+    assert_eq!((unfinished.not_run, unfinished.lost), (names(&[]), names(&["002-baseline.r2"])));
+    assert!(document.goal.unwrap().is_undecided());
+    assert!(document.doubts.iter().any(|doubt| doubt.text == "the record of trial 002-baseline.r2 is gone"));
+    // Those after a kill; a trial that began and did not complete is in the record.
+    study.runs.truncate(2);
+    study.plan.as_mut().unwrap().decisions.truncate(2);
+    study.runs[1].run.ending = Ending::Running;
+    let document = result(&study);
+    let unfinished = document.unfinished.unwrap();
+    assert_eq!((unfinished.completed, unfinished.planned), (1, Some(4)));
+    assert_eq!(
+        (unfinished.not_run, unfinished.lost),
+        (names(&["003-baseline.r3", "004-baseline.r4"]), names(&[]))
+    );
+    assert!(document.goal.unwrap().is_undecided());
+    assert!(document.doubts.iter().any(|doubt| doubt.text == "1 of 4 planned trials completed"));
+    // A missed goal stays one.
+    study.plan.as_mut().unwrap().experiment.goals = vec![Goal::parse("throughput < 1/s", &["read"]).unwrap()];
+    let goal = result(&study).goal.unwrap();
+    assert!(!goal.met && !goal.is_undecided());
 }

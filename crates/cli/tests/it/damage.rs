@@ -57,6 +57,28 @@ fn half(bytes: Vec<u8>) -> Option<Vec<u8>> {
     Some(bytes[..bytes.len() / 2].to_vec())
 }
 
+/// The head and the first lines, as where a copy ended with a whole line.
+fn first_lines(bytes: Vec<u8>) -> Option<Vec<u8>> {
+    let text = String::from_utf8(bytes).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let head = lines.iter().filter(|line| line.starts_with(['#', '"', 'b'])).count();
+    Some(lines[..head + (lines.len() - head) / 2].concat().into_bytes())
+}
+
+fn empty(_: Vec<u8>) -> Option<Vec<u8>> {
+    Some(Vec::new())
+}
+
+/// Removes the folder of the second trial; its name.
+fn lose_a_trial(run: &Path) -> String {
+    let folders = std::fs::read_dir(run.join("trials")).unwrap().map(|entry| entry.unwrap());
+    let second =
+        folders.map(|entry| entry.file_name()).find(|name| name.to_string_lossy().starts_with("002-"));
+    let second = second.unwrap();
+    std::fs::remove_dir_all(run.join("trials").join(&second)).unwrap();
+    second.into_string().unwrap()
+}
+
 fn gone(_: Vec<u8>) -> Option<Vec<u8>> {
     None
 }
@@ -75,7 +97,7 @@ fn a_damaged_record_is_reported_and_never_judged_with_confidence() {
     let done = run(&place, &["run", "e.toml", "--run-dir", "sound", "--quiet"]);
     assert!(done.measured(), "{}", done.err);
     // What `explain` must say.
-    let damages: [(&str, Damage, &str); 15] = [
+    let damages: [(&str, Damage, &str); 22] = [
         ("no-counters", |run| edit(run, "", "readings.csv", gone), "readings.csv is missing"),
         ("counters-cut", |run| edit(run, "", "readings.csv", half), "readings.csv"),
         ("counters-noise", |run| edit(run, "", "readings.csv", noise), "readings.csv"),
@@ -86,6 +108,24 @@ fn a_damaged_record_is_reported_and_never_judged_with_confidence() {
         ("intervals-noise", |run| edit(run, "baseline", "intervals.csv", noise), "intervals.csv"),
         ("no-histograms", |run| edit(run, "", "response.hlog", gone), "upper bound"),
         ("histograms-noise", |run| edit(run, "", "response.hlog", noise), "response.hlog"),
+        ("no-service-times", |run| edit(run, "", "service.hlog", gone), "service.hlog is missing"),
+        ("histograms-short", |run| edit(run, "", "response.hlog", first_lines), "a part is lost"),
+        ("service-short", |run| edit(run, "", "service.hlog", first_lines), "a part is lost"),
+        ("intervals-short", |run| edit(run, "", "intervals.csv", first_lines), "a part is lost"),
+        ("no-event", |run| edit(run, "", "events.jsonl", empty), "a part is lost"),
+        ("no-trial", |run| drop(lose_a_trial(run)), "the record of trial 002-load.closed="),
+        (
+            "no-more-trials",
+            |run| {
+                lose_a_trial(run);
+                let plan = std::fs::read_to_string(run.join("plan.json")).unwrap();
+                let mut plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+                plan["decisions"].as_array_mut().unwrap().retain(|of| of["trial"]["number"] != 2);
+                plan.as_object_mut().unwrap().remove("enough");
+                std::fs::write(run.join("plan.json"), plan.to_string()).unwrap();
+            },
+            "4 of 5 planned trials completed",
+        ),
         ("no-run", |run| edit(run, "baseline", "run.json", gone), "run.json"),
         ("run-cut", |run| edit(run, "", "run.json", half), "run.json"),
         ("no-plan", |run| std::fs::remove_file(run.join("plan.json")).unwrap(), "the plan is missing"),

@@ -162,6 +162,65 @@ fn what_is_not_answered_is_censored_and_decides_no_goal() {
     }
 }
 
+/// Starts a load that is killed at once when the condition holds.
+fn killed(place: &Place, arguments: &[&str], directory: &str, when: impl Fn(&str) -> bool) -> Value {
+    let mut command = command(place, &[arguments, &["--run-dir", directory]].concat());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let intervals = place.path(directory).join("trials/001-baseline.r1/intervals.csv");
+    let begin = std::time::Instant::now();
+    while !when(&std::fs::read_to_string(&intervals).unwrap_or_default()) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "it was not reached");
+        assert!(child.try_wait().unwrap().is_none(), "it ended");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    serde_json::from_str(&run(place, &["show", directory, "--json"]).out).unwrap()
+}
+
+#[test]
+fn what_was_in_flight_when_a_run_was_killed_is_censored() {
+    let place = Place::new("killed-in-flight");
+    let load = ["--rate", "50/s", "--duration", "3s", "--warm-up", "0s", "--timeout", "100s"];
+    let goals = ["--goal", "response.p95 <= 60s", "--goal", "response.p95 <= 100ms"];
+    type When = fn(&str) -> bool;
+    let moments: [(&str, When); 2] = [
+        ("while it waits for answers", |intervals| intervals.matches(",cool_down,").count() >= 2),
+        ("in the measured time", |intervals| {
+            let last = intervals.lines().next_back().and_then(|row| row.split(',').nth(1)?.parse().ok());
+            last.is_some_and(|end_s: f64| end_s > 2.2)
+        }),
+    ];
+    for (at, (moment, when)) in moments.into_iter().enumerate() {
+        let url = freezing(75, None);
+        let directory = format!("r{at}");
+        let document = killed(&place, &[&["http", &url][..], &load, &goals].concat(), &directory, when);
+        assert_eq!(
+            document["trials"][0]["ending"], "running",
+            "{moment}: {}",
+            document["trials"][0]["ending"]
+        );
+        let get = first(&document);
+        let [due, ended] = [&get["offered"], &get["due"]["ended"]].map(|count| count.as_u64().unwrap());
+        assert_eq!((ended, &get["censored"]), (75, &Value::from(due - 75)), "{moment}: {get}");
+        assert!(due > 100, "{moment}: {get}");
+        let p95 = get["response_ms"]["p95"].as_f64().unwrap();
+        let bounds = get["response_ms"]["at_least"].as_array().unwrap();
+        assert!(p95 > 300.0 && bounds.contains(&"p95".into()), "{moment}: {get}");
+        assert_eq!(document["goal"]["met"], false, "{moment}");
+        for goal in document["goal"]["goals"].as_array().unwrap() {
+            assert_eq!((&goal["met"], &goal["undecided"]), (&false.into(), &true.into()), "{moment}: {goal}");
+        }
+        let junit = run(&place, &["export", &directory, "--format", "junit"]).out;
+        assert!(
+            junit.contains("failures=\"0\"") && junit.matches("<error").count() >= 3,
+            "{moment}: {junit}"
+        );
+        let shown = run(&place, &["show", &directory]).out;
+        assert!(shown.contains("because trial 001-baseline.r1 did not complete"), "{moment}: {shown}");
+    }
+}
+
 #[test]
 fn a_frozen_server_is_no_slow_load_generator() {
     let place = Place::new("frozen");

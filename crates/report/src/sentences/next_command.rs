@@ -1,5 +1,6 @@
 //! The command to run after a result.
 
+use model::result::TrialResult;
 use model::run::{OperationUnit, Origin};
 use model::verdict::InconclusiveReason;
 use model::{Claim, Ending, GateAnswer, Missing, ResultDocument, Verdict};
@@ -46,7 +47,9 @@ pub fn next_command(document: &ResultDocument) -> Option<NextCommand> {
     // What was only watched has no trial to continue.
     let drives =
         !matches!(document.verdict, Verdict::Inconclusive { reason: InconclusiveReason::OnlyWatched, .. });
-    let is_interrupted = drives && document.trials.iter().any(|trial| trial.ending == Ending::Interrupted);
+    // One that failed would fail again.
+    let failed = |trial: &TrialResult| matches!(trial.ending, Ending::Failed(_));
+    let is_interrupted = drives && document.unfinished.is_some() && !document.trials.iter().any(failed);
     if document.limit.is_some() && !is_interrupted {
         return next(format!("plimsoll explain {run}"), "to see the evidence at the limit");
     }

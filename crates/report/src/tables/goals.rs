@@ -2,7 +2,7 @@
 
 use model::result::{GoalResult, TrialResult};
 use model::run::WorkloadTraits;
-use model::{Goal, ResultDocument};
+use model::{DoubtKind, Ending, Goal, ResultDocument};
 
 use crate::table::{Cell, Table};
 use crate::text::{Quantity, plural, rate_word};
@@ -36,10 +36,39 @@ fn goal_quantity(goal: &str, trial: Option<&TrialResult>, traits: &WorkloadTrait
     }
 }
 
+/// Why goals are neither met nor missed, behind `because`.
+pub(crate) fn why_undecided(document: &ResultDocument, goal: &GoalResult) -> String {
+    let open = || goal.goals.iter().filter(|line| line.undecided);
+    let trial = |id: &str| document.trials.iter().find(|trial| trial.trial == id);
+    let is_incomplete = |id: &str| trial(id).is_some_and(|trial| trial.ending != Ending::Completed);
+    let incomplete: Vec<&str> =
+        open().map(|line| line.trial.as_str()).filter(|id| is_incomplete(id)).collect();
+    match (incomplete.as_slice(), &document.unfinished) {
+        ([], Some(unfinished)) => match unfinished.planned {
+            Some(planned) => {
+                format!("{} of {} completed", unfinished.completed, plural(planned as usize, "planned trial"))
+            }
+            None => "the experiment is not finished".into(),
+        },
+        ([], None) if document.doubts.iter().any(|doubt| doubt.kind == DoubtKind::Damaged) => {
+            "the record is damaged".into()
+        }
+        ([], None) => "operations that were due had not ended".into(),
+        ([one, others @ ..], _) if others.iter().all(|other| other == one) => {
+            format!("trial {one} did not complete")
+        }
+        (several, _) => {
+            let ids: std::collections::BTreeSet<&&str> = several.iter().collect();
+            format!("{} did not complete", plural(ids.len(), "trial"))
+        }
+    }
+}
+
 /// How many conditions were not met: `1 of 6 conditions, and 3 are undecided`.
 pub(crate) fn not_met(goal: &GoalResult) -> String {
     let of = plural(goal.goals.len(), "condition");
     match goal.missed_and_undecided() {
+        (0, 0) => String::new(),
         (missed, 0) => format!("{missed} of {of}"),
         (0, undecided) => format!("{undecided} of {of}"),
         (missed, 1) => format!("{missed} of {of}, and 1 is undecided"),

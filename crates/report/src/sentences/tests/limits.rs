@@ -122,6 +122,7 @@ fn document() -> ResultDocument {
         proof: None,
         doubts: Vec::new(),
         gate: None,
+        unfinished: None,
         goal: None,
     }
 }
