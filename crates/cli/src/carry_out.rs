@@ -119,6 +119,11 @@ pub(crate) fn carry_out(
         None => {
             let directory = begin(options, text, experiment, &host)?;
             let journal = Journal::begin(directory.path(), experiment).map_err(Failure::failed)?;
+            if let Some(why) = journal.why_none() {
+                crate::output::say(&format!(
+                    "warning: {why}\n  the run has no journal: if it is killed, `--resume` cannot continue it, and `plimsoll restore` does not know the files that it made"
+                ));
+            }
             (directory, journal)
         }
     };

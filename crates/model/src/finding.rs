@@ -247,6 +247,10 @@ pub enum DoubtKind {
     Corrupted,
     /// The server sent responses that no request asked for.
     Unsolicited,
+    /// Responses may be incomplete: nothing says where they end.
+    Incomplete,
+    /// Searches succeeded and found nothing.
+    NothingFound,
     /// The certificate of the server was not verified.
     Unverified,
     /// Some addresses of a server got no load, because they did not accept a connection.

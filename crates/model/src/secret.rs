@@ -17,7 +17,7 @@ mod quoted;
 
 pub(crate) use mask::mask_line;
 pub use mask::{WhyHidden, mask, mask_written};
-use name::{is_secret_variable, is_sensitive_header};
+use name::{is_secret_attribute, is_secret_variable, is_sensitive_header};
 
 /// The replacement of a secret.
 pub const HIDDEN: &str = "***";
@@ -270,8 +270,11 @@ pub enum SecretParts {
     Url,
     /// A header field `NAME: VALUE`: the value, if the name is one for credentials.
     Header,
-    /// Any other text: the values after suggestive names, in a form, in JSON, in XML.
+    /// Any other text: the values after suggestive names, in a form, in JSON, in XML, in a filter of LDAP.
     Pairs,
+    /// A value of an attribute of a directory: `NAME: VALUE`, with or without a word of what is done with it before: all of the
+    /// value, if the name is one of a secret.
+    Attribute,
     /// A command line: as any other text, and the values of the flags that programs have for credentials.
     Command,
     /// The name and address of a machine. It may have a command line: `NAME=exec:COMMAND`.
@@ -306,6 +309,13 @@ impl SecretParts {
                 _ => hide_in_text(text),
             },
             SecretParts::Pairs => hide_in_text(text),
+            SecretParts::Attribute => match text.split_once(':') {
+                Some((before, value)) if is_secret_attribute(before) && !has_placeholder(value) => {
+                    (format!("{before}: {HIDDEN}"), Some(WhyHidden::Name))
+                }
+                Some((before, _)) if is_secret_attribute(before) => (text.into(), None),
+                _ => hide_in_text(text),
+            },
             SecretParts::Command => command::hide(text),
             SecretParts::Machine => match text.find("exec:") {
                 Some(at) => {
@@ -387,7 +397,7 @@ mod tests {
 
     #[test]
     fn secrets_are_hidden_and_nothing_else() {
-        use SecretParts::{Header, Pairs, Url, Whole};
+        use SecretParts::{Attribute, Header, Pairs, Url, Whole};
         for (parts, text, shown) in [
             (Url, "http://a:80/x?y=1", "http://a:80/x?y=1"),
             (Url, "http://me:pw@a/x", "http://***@a/x"),
@@ -403,6 +413,14 @@ mod tests {
             (Url, "http://me:pw@${dependency:a}/x", "http://***@${dependency:a}/x"),
             (Pairs, "password=p${dependency:a.host}", "password=***}"),
             (Url, "me:pw@a", "***@a"),
+            (Attribute, "userPassword: a b", "userPassword: ***"),
+            (Attribute, "replace userPassword: p${number}", "replace userPassword: ***"),
+            (Attribute, "add unicodePwd;binary:: QQ==", "add unicodePwd;binary: ***"),
+            (Attribute, "replace userPassword: ${env:P}", "replace userPassword: ${env:P}"),
+            (Attribute, "replace description: a: b", "replace description: a: b"),
+            (Attribute, "pwdMaxAge: 7", "pwdMaxAge: 7"),
+            (Attribute, "delete userPassword", "delete userPassword"),
+            (Pairs, "(&(uid=a)(userPassword=pw))", "(&(uid=a)(userPassword=***))"),
             (Header, "Accept: */*", "Accept: */*"),
             (Header, "Authorization: Bearer abc", "Authorization: ***"),
             (Header, "authorization:Bearer ${env:T}", "authorization: Bearer ${env:T}"),

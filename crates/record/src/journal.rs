@@ -402,6 +402,14 @@ impl Journal {
         }
     }
 
+    /// Why there is no journal, and what to do; none where there is one.
+    pub fn why_none(&self) -> Option<&str> {
+        match &self.0 {
+            State::Open(_) => None,
+            State::Unavailable(why) => Some(why),
+        }
+    }
+
     /// Records the undo step of a change before it is made, and syncs it. The change may be made after this
     /// call; the returned number is for [`Journal::cross_off`].
     ///

@@ -193,6 +193,8 @@ fn counts(kind: DoubtKind) -> bool {
         | DoubtKind::Failures
         | DoubtKind::Corrupted
         | DoubtKind::Unsolicited
+        | DoubtKind::Incomplete
+        | DoubtKind::NothingFound
         | DoubtKind::CountsDiffer
         | DoubtKind::CutShort
         | DoubtKind::OwnLag

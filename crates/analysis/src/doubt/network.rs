@@ -9,6 +9,13 @@ use crate::words;
 const INSECURE: &str = "tls.insecure";
 /// How often a server sent what no request asked for.
 const UNSOLICITED: [&str; 2] = ["responses.unsolicited", "responses.unexpected"];
+/// Responses that ended with a connection of TLS that was cut, or whose server does not say that it ends.
+const WITHOUT_NOTIFY: &str = "responses.without_close_notify";
+/// Searches that succeeded, and those of them that found nothing.
+const SEARCHES: &str = "search.succeeded";
+const WITHOUT_ENTRIES: &str = "search.without_entries";
+/// Share of the searches that find nothing from which it is reported: a few may be meant to.
+const WITHOUT_ENTRIES_SHARE: f64 = 0.01;
 /// The addresses of a name that got no connections, and why.
 const LEFT_OUT: &str = "address.left_out";
 /// The connections to each address of a name with several.
@@ -31,8 +38,32 @@ pub(super) fn doubts(measured: &Measured, found: &mut Vec<Doubt>) {
             "name the file of the certificate with `ca`, and leave `insecure` out",
         ));
     }
-    let counts = UNSOLICITED.iter().flat_map(|name| named(name));
-    let times: u64 = counts.map(|(_, level)| if let Level::Count(count) = level { *count } else { 0 }).sum();
+    let sum = |name: &str| -> u64 {
+        named(name).map(|(_, level)| if let Level::Count(count) = level { *count } else { 0 }).sum()
+    };
+    let cut = sum(WITHOUT_NOTIFY);
+    if cut > 0 {
+        found.push(Doubt::new(
+            DoubtKind::Incomplete,
+            format!(
+                "{} had no length and ended with a connection that TLS did not close (close_notify): they may be cut",
+                words::count(cut as usize, "response")
+            ),
+            "let the server state the length of its responses, or end TLS before the connection; compare `responses.body_bytes_min` with the whole",
+        ));
+    }
+    let (searches, without) = (sum(SEARCHES), sum(WITHOUT_ENTRIES));
+    if without > 0 && without as f64 >= WITHOUT_ENTRIES_SHARE * searches as f64 {
+        found.push(Doubt::new(
+            DoubtKind::NothingFound,
+            match without == searches {
+                true => "no search found an entry: the times are those of searches for nothing".into(),
+                false => format!("{} of {} searches found no entry", words::whole(without), words::whole(searches)),
+            },
+            "see that the base, the scope, the filter and the rights of the bind DN find what you mean (`ldapsearch`)",
+        ));
+    }
+    let times: u64 = UNSOLICITED.iter().map(|name| sum(name)).sum();
     if times > 0 {
         found.push(Doubt::new(
             DoubtKind::Unsolicited,

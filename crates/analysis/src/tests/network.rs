@@ -23,6 +23,20 @@ fn what_a_load_reached_is_a_reason_for_doubt() {
             Some((DoubtKind::Unsolicited, "sent 1 response without a request")),
         ),
         (
+            vec![("responses.without_close_notify", count(2))],
+            Some((DoubtKind::Incomplete, "2 responses had no length")),
+        ),
+        (
+            vec![("search.succeeded", count(40)), ("search.without_entries", count(40))],
+            Some((DoubtKind::NothingFound, "no search found an entry")),
+        ),
+        (
+            vec![("search.succeeded", count(4000)), ("search.without_entries", count(80))],
+            Some((DoubtKind::NothingFound, "80 of 4,000 searches found no entry")),
+        ),
+        (vec![("search.succeeded", count(4000)), ("search.without_entries", count(30))], None),
+        (vec![("search.succeeded", count(4000)), ("search.without_entries", count(0))], None),
+        (
             vec![("address.left_out", text("10.0.0.3:80 (connection refused)"))],
             Some((DoubtKind::LeftOut, "got no load: 10.0.0.3:80 (connection refused)")),
         ),
@@ -41,7 +55,13 @@ fn what_a_load_reached_is_a_reason_for_doubt() {
             study.runs[0].run.facts.insert((*name).into(), level.clone());
         }
         let document = result(&study);
-        let kinds = [DoubtKind::Unverified, DoubtKind::Unsolicited, DoubtKind::LeftOut];
+        let kinds = [
+            DoubtKind::Unverified,
+            DoubtKind::Unsolicited,
+            DoubtKind::Incomplete,
+            DoubtKind::NothingFound,
+            DoubtKind::LeftOut,
+        ];
         let mut found = document.trials[0].doubts.iter().filter(|doubt| kinds.contains(&doubt.kind));
         match (found.next(), expected) {
             (None, None) => {}

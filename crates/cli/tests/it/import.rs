@@ -360,3 +360,28 @@ fn many_runs_need_no_more_open_files_than_one() {
         assert_eq!(std::fs::read_dir(place.path(&folder).join("trials")).unwrap().count(), runs);
     }
 }
+
+#[test]
+fn of_several_imports_into_one_directory_one_is_kept_whole() {
+    let place = Place::new("import-at-once");
+    std::fs::write(place.path("sqlio.txt"), sqlio(8, 1000.0)).unwrap();
+    for round in 0..10 {
+        let folder = format!("r{round}");
+        let start = || command(&place, &["import", "sqlio.txt", "--run-dir", &folder, "--json"]);
+        let children: Vec<_> = (0..4)
+            .map(|_| {
+                let mut command = start();
+                command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
+                command.spawn().unwrap()
+            })
+            .collect();
+        let ended: Vec<_> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+        let good =
+            ended.iter().filter(|output| output.status.code() != Some(1) && output.status.code() != Some(2));
+        assert_eq!(good.count(), 1, "{ended:?}");
+        let shown = run(&place, &["show", &folder, "--json"]);
+        assert_eq!(shown.code, 0, "{}", shown.err);
+        let document: serde_json::Value = serde_json::from_str(&shown.out).unwrap();
+        assert_eq!(document["doubts"].as_array().map(Vec::len), Some(0), "{}", document["doubts"]);
+    }
+}

@@ -361,3 +361,25 @@ fn an_unfinished_export_of_a_killed_run_is_named_and_removed_and_one_of_a_living
     assert!(next.err.contains(&path.display().to_string()), "{}", next.err);
     assert!(!path.exists());
 }
+
+#[test]
+fn a_run_that_can_have_no_journal_says_so_and_restore_does_not_know_what_it_made() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new("no-journal");
+    std::fs::create_dir_all(place.path("state")).unwrap();
+    let set = |mode| {
+        std::fs::set_permissions(place.path("state"), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(0o755);
+    let done = run(&place, &[&WRITES[..6], &["200ms", "--run-dir", "whole"]].concat());
+    assert!(done.err.contains("chmod 700") && done.err.contains("the run has no journal"), "{}", done.err);
+    std::fs::remove_file(place.path("f.bin")).unwrap();
+    kill(&place, WRITES, Moment::Measuring);
+    set(0o700);
+    let restored = restore(&place, &["killed"]);
+    assert_eq!(restored.code, 1, "{} {}", restored.out, restored.err);
+    assert!(restored.err.contains("an unfinished run without a journal"), "{}", restored.err);
+    // One that ended has nothing left.
+    let restored = restore(&place, &["whole"]);
+    assert_eq!((restored.code, restored.out.as_str()), (0, NOTHING), "{}", restored.err);
+}

@@ -6,6 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use testkit::Slapd;
+use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, SlapdOptions, organization};
+
 use crate::program::{Finished, Place, command};
 
 /// A server that answers everything and keeps the first request of each connection.
@@ -428,5 +431,58 @@ fn no_message_shows_a_credential() {
     assert!(!said.contains("S3CRET"), "{said}");
     if checked.code == 0 {
         assert!(said.contains("header: X-Functions-Key: *** (by its name)"), "{said}");
+    }
+}
+
+#[test]
+fn passwords_of_a_directory_are_sent_and_kept_nowhere() {
+    let ldif = format!(
+        "{}\ndn: uid=a,{SUFFIX}\nobjectClass: inetOrgPerson\nuid: a\ncn: a\nsn: a\nuserPassword: S3CRET-0\n",
+        organization(&[])
+    );
+    let Some(slapd) = Slapd::start(&SlapdOptions { ldif, ..SlapdOptions::default() }) else { return };
+    let (url, dn) = (slapd.url(), format!("uid=a,{SUFFIX}"));
+    let bind = ["--bind-dn", ROOT_DN, "--password", ROOT_PASSWORD, "--dn", &dn];
+    let file = format!(
+        "[[operation]]\noperation = \"modify\"\ndn = \"{dn}\"\nchange = [\"replace sn: b\", \"replace userPassword: S3CRET-4\"]\n\
+         [[operation]]\noperation = \"search\"\nfilter = \"(|(uid=a)(userPassword=S3CRET-5))\"\n"
+    );
+    let cases: [(&str, Vec<&str>, &str); 5] = [
+        (
+            "modify",
+            [&bind[..], &["--change", "replace userPassword: S3CRET-1", "--change", "replace sn: b"]]
+                .concat(),
+            "userPassword: ***",
+        ),
+        ("compare", [&bind[..], &["--attribute", "userPassword: S3CRET-1"]].concat(), "userPassword: ***"),
+        (
+            "search",
+            vec!["--base", SUFFIX, "--filter", "(&(uid=a)(!(userPassword=S3CRET-2)))"],
+            "(userPassword=***)",
+        ),
+        (
+            "add",
+            [
+                &bind[..4],
+                &["--dn", "uid=${uuid},dc=example,dc=com", "--attribute", "objectClass: inetOrgPerson"],
+                &["--attribute", "cn: a", "--attribute", "sn: a", "--attribute", "userPassword: S3CRET-3"],
+            ]
+            .concat(),
+            "userPassword: ***",
+        ),
+        ("mixed", [&bind[..4], &["--from", "operations.toml"]].concat(), "userPassword: ***"),
+    ];
+    for (operation, arguments, shown) in cases {
+        let place = Place::new(&format!("secrets-ldap-{operation}"));
+        std::fs::write(place.path("operations.toml"), &file).unwrap();
+        let load = ["--duration", "300ms", "--warm-up", "0s", "--json", "--run-dir", "r"];
+        let finished = run(&place, &[&["ldap", operation, &url][..], &arguments, &load].concat(), None);
+        assert!(finished.measured(), "{operation}: {}{}", finished.out, finished.err);
+        let document: serde_json::Value = serde_json::from_str(&finished.out).unwrap();
+        assert_eq!(document["trials"][0]["operations"][0]["failed"], 0, "{operation}: {document}");
+        let all = everything(&place, &finished);
+        let leak = all.lines().find(|line| line.contains("S3CRET"));
+        assert_eq!(leak, None, "{operation}");
+        assert!(all.contains(shown), "{operation}: {shown}");
     }
 }

@@ -374,6 +374,16 @@ pub(super) fn is_sensitive_header(name: &str) -> bool {
         || words.last().is_some_and(|last| OF_HEADERS.contains(&last.to_ascii_lowercase().as_str()))
 }
 
+/// Whether the last word of a text is an attribute of a directory whose values are secrets, with or without options.
+pub(super) fn is_secret_attribute(text: &str) -> bool {
+    let name = text.split_whitespace().next_back().unwrap_or_default();
+    let name = name.split(';').next().unwrap_or_default();
+    let lower = name.to_ascii_lowercase();
+    // Attributes of a policy begin with it: `pwdMaxAge`.
+    let is_of_windows = lower.contains("pwd") && !lower.starts_with("pwd");
+    sensitivity(name).is_some() || is_of_windows
+}
+
 /// Whether a long number is something that everybody may know: a digest, an identifier.
 pub(super) fn is_of_something_public(name: &str) -> bool {
     const PUBLIC: [&str; 16] = [

@@ -139,6 +139,8 @@ struct Observations {
     retried: AtomicU64,
     /// Responses, or other bytes, that came without a request.
     unsolicited: AtomicU64,
+    /// Responses that ended with their connection, of which TLS did not say that they end there.
+    without_notify: AtomicU64,
     /// Connections of HTTP/2 that the server ended with GOAWAY, and how many streams it allows; 0 if that is not known.
     go_away: AtomicU64,
     streams: AtomicU64,
@@ -332,6 +334,9 @@ impl Workload for Http {
         if self.servers.all.iter().any(|server| server.tls.is_some()) {
             set("tls.handshakes", count(&self.seen.handshakes));
             set("tls.handshakes_resumed", count(&self.seen.resumed));
+            if self.seen.without_notify.load(Ordering::Relaxed) > 0 {
+                set("responses.without_close_notify", count(&self.seen.without_notify));
+            }
             if self.plan.tls.is_insecure {
                 set(INSECURE, Level::Flag(true));
             }
@@ -376,6 +381,7 @@ impl Workload for Http {
             | "connections.lost_idle"
             | "requests.retried"
             | "responses.unsolicited"
+            | "responses.without_close_notify"
             | "tls.handshakes"
             | "tls.handshakes_resumed" => Combined::Sum,
             "responses.body_bytes_min" => Combined::Min,

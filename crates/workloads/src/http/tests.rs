@@ -16,6 +16,7 @@ use super::settings::SETTINGS;
 use crate::network::addresses::Addresses;
 use crate::testing::{drive, settings_of};
 
+mod ended_tls;
 mod unsolicited;
 
 /// A server of a thread per connection. What it does follows the path. It lives until the test's process ends.

@@ -19,7 +19,7 @@ use super::settings::HttpPlan;
 use super::users::{Exchange, Next};
 use super::{Observations, RequestPart};
 use crate::network::socket::{Poller, is_quiet, reset_on_close};
-use crate::network::tls::{self, TlsClient};
+use crate::network::tls::{self, Plain, TlsClient};
 
 /// Bytes received at a time.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -282,23 +282,12 @@ impl<'a> HttpWorker<'a> {
     }
 
     /// Receives the available bytes, up to one turn; more are received after the other connections.
-    fn receive(&mut self, place: u32, ends: bool) -> Received {
+    fn receive(&mut self, place: u32, mut ends: bool) -> Received {
         for _ in 0..TURN {
             let connection = &mut self.connections[place as usize];
             let Some(socket) = &connection.socket else { return Received::Waits };
             let bytes = match rustix::net::recv(socket, &mut *self.buffer, RecvFlags::empty()) {
-                Ok((_, 0)) => {
-                    return match connection.reader.end() {
-                        Ok(answer) => Received::Over(self.finish(place, answer, false)),
-                        Err(fault) => {
-                            let failure = match connection.reader.has_begun() {
-                                true => Failure::Response(fault),
-                                false => Failure::Unanswered,
-                            };
-                            self.go_on_without(place, failure)
-                        }
-                    };
-                }
+                Ok((_, 0)) => return self.end(place),
                 Ok((_, bytes)) => bytes,
                 Err(Errno::AGAIN) => return Received::Waits,
                 Err(Errno::INTR) => continue,
@@ -306,9 +295,15 @@ impl<'a> HttpWorker<'a> {
             };
             let fed = match &mut connection.tls {
                 Some(_) => match self.decrypt(place, bytes) {
-                    Ok(Some(progress)) => Ok(progress),
+                    Ok(Decrypted { has_ended: true, read: None | Some(Progress::More) }) => {
+                        return self.end_of_tls(place);
+                    }
+                    Ok(Decrypted { has_ended, read: Some(progress) }) => {
+                        ends |= has_ended;
+                        Ok(progress)
+                    }
                     // The handshake goes on, or it is over and the request is sent.
-                    Ok(None) => match self.send(place) {
+                    Ok(Decrypted { read: None, .. }) => match self.send(place) {
                         Some(result) => return Received::Over(result),
                         None => Ok(Progress::More),
                     },
@@ -361,6 +356,32 @@ impl<'a> HttpWorker<'a> {
         Received::Again
     }
 
+    /// The connection has ended. A server that ends TLS says so before: without that, a response whose end nothing else states may
+    /// be cut (RFC 9112, section 9.8).
+    fn end(&mut self, place: u32) -> Received {
+        if self.connections[place as usize].tls.is_some()
+            && self.connections[place as usize].reader.end().is_ok()
+        {
+            count(&self.load.seen.without_notify);
+        }
+        self.end_of_tls(place)
+    }
+
+    /// The server sends nothing more.
+    fn end_of_tls(&mut self, place: u32) -> Received {
+        let connection = &mut self.connections[place as usize];
+        match connection.reader.end() {
+            Ok(answer) => Received::Over(self.finish(place, answer, false)),
+            Err(fault) => {
+                let failure = match connection.reader.has_begun() {
+                    true => Failure::Response(fault),
+                    false => Failure::Unanswered,
+                };
+                self.go_on_without(place, failure)
+            }
+        }
+    }
+
     /// Receives what comes after the end of a response.
     fn receive_more(&mut self, place: u32) -> More {
         loop {
@@ -378,12 +399,15 @@ impl<'a> HttpWorker<'a> {
                 if tls::take_in(tls, &mut received).is_err() {
                     return More::End;
                 }
-                // Tickets of sessions are no bytes of a response.
-                let plain = tls::read(tls, &mut self.plain);
-                if plain > 0 {
-                    let length = plain.min(self.buffer.len());
-                    self.buffer[..length].copy_from_slice(&self.plain[..length]);
-                    return More::Bytes(length);
+                match tls::read(tls, &mut self.plain) {
+                    Plain::Bytes(plain) => {
+                        let length = plain.min(self.buffer.len());
+                        self.buffer[..length].copy_from_slice(&self.plain[..length]);
+                        return More::Bytes(length);
+                    }
+                    Plain::End => return More::End,
+                    // Tickets of sessions are no bytes of a response.
+                    Plain::Nothing => {}
                 }
             }
         }
@@ -422,10 +446,10 @@ impl<'a> HttpWorker<'a> {
         }
     }
 
-    /// Decrypts received bytes and reads the response from them. None while the handshake goes on, and when it ends.
-    fn decrypt(&mut self, place: u32, bytes: usize) -> std::result::Result<Option<Progress>, Failure> {
-        let (mut taken, mut whole, mut is_begun) = (0, None, false);
-        while taken < bytes {
+    /// Decrypts received bytes and reads the response from them.
+    fn decrypt(&mut self, place: u32, bytes: usize) -> std::result::Result<Decrypted, Failure> {
+        let (mut taken, mut whole, mut is_begun, mut has_ended) = (0, None, false, false);
+        while taken < bytes && !has_ended {
             let connection = &mut self.connections[place as usize];
             let Some(tls) = &mut connection.tls else { break };
             let mut received = self.buffer.get(taken..bytes).unwrap_or_default();
@@ -451,10 +475,14 @@ impl<'a> HttpWorker<'a> {
             loop {
                 let connection = &mut self.connections[place as usize];
                 let Some(tls) = &mut connection.tls else { break };
-                let plain = tls::read(tls, &mut self.plain);
-                if plain == 0 {
-                    break;
-                }
+                let plain = match tls::read(tls, &mut self.plain) {
+                    Plain::Bytes(plain) => plain,
+                    Plain::Nothing => break,
+                    Plain::End => {
+                        has_ended = true;
+                        break;
+                    }
+                };
                 if !connection.reader.has_begun() {
                     if connection.sent == 0 {
                         let piece = self.plain.get(..plain).unwrap_or_default();
@@ -474,11 +502,12 @@ impl<'a> HttpWorker<'a> {
             }
         }
         let connection = &self.connections[place as usize];
-        Ok(match whole {
+        let read = match whole {
             Some((answer, unread)) => Some(Progress::Whole(answer, unread)),
             None if is_begun || connection.stage == Stage::Handshake => None,
             None => Some(Progress::More),
-        })
+        };
+        Ok(Decrypted { read, has_ended })
     }
 
     /// After a connection broke: a new one, or the failure.
@@ -705,6 +734,14 @@ impl Drop for HttpWorker<'_> {
         self.connections.iter_mut().filter(is_awaited).for_each(abandon);
         self.look_for_more();
     }
+}
+
+/// What was decrypted.
+struct Decrypted {
+    /// None while the handshake goes on, and when it ends.
+    read: Option<Progress>,
+    /// Whether the server said that nothing follows.
+    has_ended: bool,
 }
 
 /// What came after the end of a response.

@@ -229,6 +229,9 @@ struct Tally {
     /// The sum, the smallest and the largest number of entries of a search; none before the first.
     entries: u64,
     entries_of_one: Option<(u32, u32)>,
+    /// Searches that succeeded, and those of them that found no entry.
+    searches: u64,
+    without_entries: u64,
     /// Failures whose diagnostic message is known.
     known: Vec<u32>,
 }
@@ -242,6 +245,10 @@ impl Tally {
             self.entries += u64::from(*entries);
             let (least, most) = self.entries_of_one.unwrap_or((*entries, *entries));
             self.entries_of_one = Some((least.min(*entries), most.max(*entries)));
+        }
+        if kind == Kind::Search && code == 0 {
+            self.searches += 1;
+            self.without_entries += u64::from(*entries == 0);
         }
     }
 
@@ -278,6 +285,8 @@ impl Tally {
         self.notices += other.notices;
         self.references += other.references;
         self.entries += other.entries;
+        self.searches += other.searches;
+        self.without_entries += other.without_entries;
         other.results.iter().for_each(|(code, times)| self.add_result(*code, *times));
         other.kinds.iter().for_each(|(kind, times)| self.add_kind(*kind, *times));
         let both = self.entries_of_one.into_iter().chain(other.entries_of_one);
@@ -523,6 +532,10 @@ impl Workload for LdapLoad {
             set("search.entries_min", Level::Count(u64::from(least)));
             set("search.entries_max", Level::Count(u64::from(most)));
         }
+        if tally.searches > 0 {
+            set("search.succeeded", Level::Count(tally.searches));
+            set("search.without_entries", Level::Count(tally.without_entries));
+        }
         for (name, count) in [
             ("search.references", tally.references),
             ("responses.unexpected", tally.unexpected),
@@ -548,6 +561,8 @@ impl Workload for LdapLoad {
             "search.entries_max" => Combined::Max,
             "search.entries"
             | "search.references"
+            | "search.succeeded"
+            | "search.without_entries"
             | "responses.unexpected"
             | "responses.late"
             | "tls.handshakes" => Combined::Sum,

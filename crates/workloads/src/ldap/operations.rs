@@ -35,7 +35,7 @@ pub(super) fn read(
     folder: &Path,
     inputs: &Inputs,
 ) -> Result<(Vec<Written>, String), Vec<FileMistake>> {
-    let mut reader = Reader { text, folder, inputs, mistakes: Vec::new(), passwords: Vec::new() };
+    let mut reader = Reader { text, folder, inputs, mistakes: Vec::new(), secrets: Vec::new() };
     let table = match DeTable::parse(text) {
         Ok(table) => table,
         Err(error) => {
@@ -48,8 +48,8 @@ pub(super) fn read(
         return Err(reader.mistakes);
     }
     let mut shown = text.to_string();
-    for span in reader.passwords.iter().rev() {
-        shown.replace_range(span.clone(), "\"***\"");
+    for (span, hidden) in reader.secrets.iter().rev() {
+        shown.replace_range(span.clone(), &toml::Value::String(hidden.clone()).to_string());
     }
     Ok((operations, shown))
 }
@@ -59,8 +59,8 @@ struct Reader<'a> {
     folder: &'a Path,
     inputs: &'a Inputs,
     mistakes: Vec<FileMistake>,
-    /// Where the file has passwords, in order.
-    passwords: Vec<Range<usize>>,
+    /// Where the file has texts with secret parts, in order, and the texts without them.
+    secrets: Vec<(Range<usize>, String)>,
 }
 
 impl Reader<'_> {
@@ -141,6 +141,23 @@ impl Reader<'_> {
             DeValue::String(text) => text.to_string(),
             DeValue::Integer(_) => integer(value).map(|number| number.to_string()).unwrap_or_default(),
             DeValue::Boolean(flag) => flag.to_string(),
+            DeValue::Array(items) if let SettingKind::Secrets(parts) = info.kind => {
+                let mut levels = Vec::new();
+                for item in items {
+                    match item.get_ref() {
+                        DeValue::String(text) => levels.push(self.secret(parts, text, item.span())?),
+                        _ => {
+                            self.wrong(
+                                value.span(),
+                                format!("`{}` is not a list of texts", info.name),
+                                "[\"...\"]",
+                            );
+                            return None;
+                        }
+                    }
+                }
+                return Some(Level::List(levels));
+            }
             DeValue::Array(items) if info.kind.takes_several() => {
                 let text = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
                     DeValue::String(text) => Some(info.kind.element(text)),
@@ -154,8 +171,12 @@ impl Reader<'_> {
             }
             _ => String::new(),
         };
-        if let SettingKind::Secret(_) = info.kind {
-            return self.password(&text, value.span());
+        match info.kind {
+            SettingKind::Secret(parts) => return self.secret(parts, &text, value.span()),
+            SettingKind::Secrets(parts) => {
+                return self.secret(parts, &text, value.span()).map(|level| Level::List(vec![level]));
+            }
+            _ => {}
         }
         if info.kind.takes_several() {
             return Some(Level::List(vec![info.kind.element(&text)]));
@@ -168,11 +189,11 @@ impl Reader<'_> {
             .ok()
     }
 
-    fn password(&mut self, text: &str, span: Range<usize>) -> Option<Level> {
-        let mut secret = Secret::new(text, SecretParts::Whole);
-        // What it refers to is elsewhere.
-        if !secret.to_string().contains("${") {
-            self.passwords.push(span.clone());
+    fn secret(&mut self, parts: SecretParts, text: &str, span: Range<usize>) -> Option<Level> {
+        let mut secret = Secret::new(text, parts);
+        // What a placeholder refers to is elsewhere.
+        if secret.shown() != text {
+            self.secrets.push((span.clone(), secret.shown().to_string()));
         }
         let (folder, inputs) = (self.folder, self.inputs);
         match secret.resolve(|placeholder| template::find_secret(&placeholder, folder, inputs)) {

@@ -112,9 +112,9 @@ model::settings! {
 
     static SCOPE: Key<ScopeWord> = Key::choice("scope", "Scope of a search.");
 
-    static FILTER: Key<String> = Key::text(
-        "filter", "(objectClass=*)",
-        "Filter of a search (RFC 4515), such as \"(uid=user.${random(0, 99999)})\".",
+    static FILTER: Key<Option<Secret>> = Key::secret(
+        "filter", SecretParts::Pairs,
+        "Filter of a search (RFC 4515), such as \"(uid=user.${random(0, 99999)})\" [default: (objectClass=*)].",
     );
 
     static ATTRIBUTES: Key<Vec<String>> = Key::texts(
@@ -132,13 +132,13 @@ model::settings! {
         "Entry to modify, add, delete, compare or bind as, such as \"uid=user.${random(0, 99999)},ou=people,dc=example,dc=com\".",
     );
 
-    static CHANGE: Key<Vec<String>> = Key::texts(
-        "change",
+    static CHANGE: Key<Vec<Secret>> = Key::secrets(
+        "change", SecretParts::Attribute,
         "Change of a modify operation: \"replace description: ${random(1, 1000)}\", or add, delete or increment. Several of the same attribute are one change with several values.",
     );
 
-    static ATTRIBUTE: Key<Vec<String>> = Key::texts(
-        "attribute",
+    static ATTRIBUTE: Key<Vec<Secret>> = Key::secrets(
+        "attribute", SecretParts::Attribute,
         "Attribute value of an entry to add: \"sn: Smith\". For compare: the one to compare with.",
     );
 
@@ -491,6 +491,11 @@ fn misplaced(settings: &Settings, kind: Kind, problems: &mut Problems) {
     }
 }
 
+/// Texts with their secret parts, for their use.
+fn revealed(secrets: &[Secret]) -> Vec<String> {
+    secrets.iter().map(|secret| secret.reveal().to_string()).collect()
+}
+
 /// Reads the data files.
 fn data(settings: &Settings, inputs: &Inputs, problems: &mut Problems) -> Vec<DataSet> {
     let mut sets = Vec::new();
@@ -541,7 +546,9 @@ fn request(
             ScopeWord::Base => Scope::Base,
             ScopeWord::Subordinates => Scope::Subordinates,
         },
-        filter: settings.get(&FILTER),
+        filter: settings
+            .get(&FILTER)
+            .map_or_else(|| "(objectClass=*)".into(), |filter| filter.reveal().into()),
         attributes: texts(&settings.get(&ATTRIBUTES)),
         size_limit: settings.get(&SIZE_LIMIT),
     };
@@ -586,7 +593,7 @@ fn request(
             read.and_then(|text| writer.ldif(&text, &path, kind)).map_err(of_setting(&[("ldif", &LDIF)]))
         }
         (Kind::Modify, None) => {
-            let changes = settings.get(&CHANGE);
+            let changes = revealed(&settings.get(&CHANGE));
             if changes.is_empty() {
                 missing(&CHANGE, "such as \"replace description: ${random(1, 1000)}\"");
                 return None;
@@ -594,14 +601,14 @@ fn request(
             writer.modify(&dn, &changes).map_err(of_setting(&[("dn", &DN), ("change", &CHANGE)]))
         }
         (Kind::Add, None) => {
-            let attributes = settings.get(&ATTRIBUTE);
+            let attributes = revealed(&settings.get(&ATTRIBUTE));
             if attributes.is_empty() {
                 missing(&ATTRIBUTE, "such as \"objectClass: person\", \"sn: Smith\" and so on");
                 return None;
             }
             writer.add(&dn, &attributes).map_err(of_setting(&[("dn", &DN), ("attribute", &ATTRIBUTE)]))
         }
-        (Kind::Compare, None) => match settings.get(&ATTRIBUTE).as_slice() {
+        (Kind::Compare, None) => match revealed(&settings.get(&ATTRIBUTE)).as_slice() {
             [assertion] => {
                 writer.compare(&dn, assertion).map_err(of_setting(&[("dn", &DN), ("attribute", &ATTRIBUTE)]))
             }

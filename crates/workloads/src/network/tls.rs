@@ -168,7 +168,25 @@ impl TlsClient {
                 "name the file of the server's certificate, or of the authority that signed it (`ca`), write the host as the certificate has it, and see that this port speaks TLS; for a test without authentication of the server, set `insecure`",
             )
         };
-        let words = |error: io::Error| failed(tls::failure(&error));
+        let words = |error: io::Error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => LoadError::new(
+                format!(
+                    "TLS with {address} failed: the server did not answer the handshake within {}",
+                    model::quantity::duration(patience.as_nanos() as u64)
+                ),
+                "see that the server is running, that this port speaks TLS, and that it takes more than one connection at a time",
+            ),
+            io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => {
+                LoadError::new(
+                    format!(
+                        "TLS with {address} failed: the server ended the connection in the handshake ({})",
+                        tls::failure(&error)
+                    ),
+                    "see that this port speaks TLS, and what the log of the server says: it may want a client certificate, or another version of TLS",
+                )
+            }
+            _ => failed(tls::failure(&error)),
+        };
         let mut stream = TcpStream::connect_timeout(address, patience).map_err(words)?;
         stream
             .set_read_timeout(Some(patience))
@@ -275,9 +293,24 @@ pub(crate) fn take_in(connection: &mut ClientConnection, received: &mut &[u8]) -
     Ok(())
 }
 
-/// Reads decrypted bytes; none if there are no more.
-pub(crate) fn read(connection: &mut ClientConnection, into: &mut [u8]) -> usize {
-    connection.reader().read(into).unwrap_or(0)
+/// What can be read of the decrypted bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plain {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing before more encrypted bytes are received.
+    Nothing,
+    /// The server has ended TLS with close_notify: nothing follows, even if its connection stays open (RFC 8446, section 6.1).
+    End,
+}
+
+/// Reads decrypted bytes.
+pub(crate) fn read(connection: &mut ClientConnection, into: &mut [u8]) -> Plain {
+    match connection.reader().read(into) {
+        Ok(0) => Plain::End,
+        Ok(bytes) => Plain::Bytes(bytes),
+        Err(_) => Plain::Nothing,
+    }
 }
 
 /// A socket as rustls writes to it.

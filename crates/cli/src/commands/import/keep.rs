@@ -49,7 +49,13 @@ pub(super) fn write(
     hosts: &Hosts,
 ) -> Result<ResultDocument, Failure> {
     let is_new = !path.exists();
-    let done = write_all(path, loads, logs, hosts);
+    // An error before this is of a folder that another process may have begun.
+    let begun = begin(path, loads, logs)?;
+    let done = fill(begun, loads, logs, Some(hosts)).and_then(|(directory, study)| {
+        let document = analysis::result(&study);
+        carry_out::keep(&directory, &document, &study)?;
+        Ok(document)
+    });
     if done.is_err() && is_new {
         // What is left of it is only in the way.
         let _ = std::fs::remove_dir_all(path);
@@ -62,27 +68,18 @@ pub(in crate::commands) fn study_of_loads(
     path: &Path,
     loads: &[(String, Checked<LoadRun>)],
 ) -> Result<Study, Failure> {
-    record_all(path, loads, &mut [], None).map(|(_, study)| study)
+    fill(begin(path, loads, &[])?, loads, &mut [], None).map(|(_, study)| study)
 }
 
-fn write_all(
-    path: &Path,
-    loads: &[(String, Checked<LoadRun>)],
-    logs: &mut [NamedLog],
-    hosts: &Hosts,
-) -> Result<ResultDocument, Failure> {
-    let (directory, study) = record_all(path, loads, logs, Some(hosts))?;
-    let document = analysis::result(&study);
-    carry_out::keep(&directory, &document, &study)?;
-    Ok(document)
+/// A record that has begun: its directory, the trial of each run, and the experiment.
+struct Begun {
+    directory: RunDirectory,
+    treatments: Vec<Trial>,
+    experiment: Experiment,
 }
 
-fn record_all(
-    path: &Path,
-    loads: &[(String, Checked<LoadRun>)],
-    logs: &mut [NamedLog],
-    hosts: Option<&Hosts>,
-) -> Result<(RunDirectory, Study), Failure> {
+/// Creates the run directory, which nothing else may use.
+fn begin(path: &Path, loads: &[(String, Checked<LoadRun>)], logs: &[NamedLog]) -> Result<Begun, Failure> {
     let workload = loads.first().map_or(Run::WATCHED, |(_, run)| run.workload);
     if let Some((name, other)) = loads.iter().find(|(_, run)| run.workload != workload) {
         return Err(Failure::usage(format!(
@@ -107,6 +104,16 @@ fn record_all(
     );
     let host = Host { plimsoll: env!("CARGO_PKG_VERSION").into(), ..Host::default() };
     let directory = RunDirectory::create(path, &text, &host).map_err(Failure::failed)?;
+    Ok(Begun { directory, treatments, experiment })
+}
+
+/// Records all runs.
+fn fill(
+    Begun { directory, treatments, experiment }: Begun,
+    loads: &[(String, Checked<LoadRun>)],
+    logs: &mut [NamedLog],
+    hosts: Option<&Hosts>,
+) -> Result<(RunDirectory, Study), Failure> {
     let mut kept = Vec::new();
     for ((name, run), trial) in loads.iter().zip(treatments) {
         kept.push(of_load(&directory, name, run, trial)?);

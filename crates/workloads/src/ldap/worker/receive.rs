@@ -14,7 +14,7 @@ use super::super::failure::{Failure, Fault};
 use super::super::settings::Kind;
 use super::super::{Pool, RequestPart};
 use super::{BUFFER_BYTES, Connection, LdapWorker, OWED, PREPARING_ID, RESULT_BYTES_MAX, Stage, TURN};
-use crate::network::tls;
+use crate::network::tls::{self, Plain};
 
 impl LdapWorker<'_> {
     /// Receives the available bytes, up to one turn. Returns whether there may be more.
@@ -76,10 +76,11 @@ impl LdapWorker<'_> {
             loop {
                 let connection = &mut self.connections[place as usize];
                 let Some(tls) = &mut connection.tls else { return Ok(()) };
-                let bytes = tls::read(tls, &mut self.plain);
-                if bytes == 0 {
-                    break;
-                }
+                let bytes = match tls::read(tls, &mut self.plain) {
+                    Plain::Bytes(bytes) => bytes,
+                    Plain::Nothing => break,
+                    Plain::End => return Err(self.end_of(place)),
+                };
                 let plain = std::mem::take(&mut self.plain);
                 let taken = self.consume(place, plain.get(..bytes).unwrap_or_default(), at);
                 self.plain = plain;
@@ -187,6 +188,11 @@ impl LdapWorker<'_> {
         };
         flight.bytes = flight.bytes.saturating_add(summary.length.min(u32::MAX as usize) as u32);
         if summary.is_found {
+            // A reference is where else entries may be, and no entry.
+            if !summary.is_entry {
+                self.tally.references += 1;
+                return Ok(());
+            }
             if flight.entries == 0
                 && let Some(kind) = self.plan.mix.part(RequestPart::FirstEntry)
             {
@@ -194,7 +200,6 @@ impl LdapWorker<'_> {
                 self.parts.push(Part { kind, begin, end: at, ended: true });
             }
             flight.entries = flight.entries.saturating_add(1);
-            self.tally.references += u64::from(!summary.is_entry);
             return Ok(());
         }
         if !summary.is_last {
