@@ -50,6 +50,7 @@ static ORDERS: &[Order] = &[
             "gate",
             "early",
             "design",
+            "unfinished",
             "operation_io",
             "sizing",
             "compare",

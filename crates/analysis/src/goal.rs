@@ -45,6 +45,7 @@ pub(crate) fn judge(experiment: &Experiment, study: &Study, document: &ResultDoc
             goal: goal.text.clone(),
             trial: trial.trial.clone(),
             value: range.map(|range| range.0),
+            operation: worst_operation(goal, trial),
             met,
             is_bound: best != worst,
             undecided: !met && (!decides || best.is_some_and(|value| goal.met_by(value))),
@@ -125,4 +126,19 @@ fn range(goal: &Goal, trial: &TrialResult) -> Option<(f64, f64)> {
     values
         .filter(|(low, _)| low.is_finite())
         .reduce(|worst, value| (worse(worst.0, value.0), worse(worst.1, value.1)))
+}
+
+/// The operation whose value is that of a goal, where the goal names none and several are judged.
+fn worst_operation(goal: &Goal, trial: &TrialResult) -> Option<String> {
+    let is_total = matches!(goal.metric, GoalMetric::Throughput | GoalMetric::BytesPerSecond);
+    if goal.operation.is_some() || is_total || trial.operations.len() < 2 {
+        return None;
+    }
+    let single = trial.operations.iter().filter(|operation| operation.name != Operation::All);
+    let values = single.filter_map(|operation| Some((operation, goal.range(operation)?)));
+    let worst = values.filter(|(_, (low, _))| low.is_finite()).reduce(|worst, other| {
+        let is_worse = if goal.at_most { other.1.1 > worst.1.1 } else { other.1.0 < worst.1.0 };
+        if is_worse { other } else { worst }
+    });
+    worst.map(|(operation, _)| operation.name.as_str().to_string())
 }

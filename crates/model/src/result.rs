@@ -869,6 +869,9 @@ pub struct GoalLine {
     pub trial: String,
     /// The value, in milliseconds, per second or as a share; none if no operation completed.
     pub value: Option<f64>,
+    /// The operation that has it, where the goal is one for each of several: the worst one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
     /// Whether the goal was met; false without a value.
     pub met: bool,
     /// Whether `value` is a bound that the true value can only be worse than, because operations are censored.

@@ -239,8 +239,8 @@ pub struct Journal(State);
 #[derive(Debug)]
 enum State {
     Open(Box<Open>),
-    /// There is no folder for it: nothing may be changed on this host.
-    Unavailable(String),
+    /// Why there is no folder for it: nothing may be changed on this host. With the directory of the run, which says so.
+    Unavailable(String, Option<Directory>),
 }
 
 #[derive(Debug)]
@@ -313,7 +313,13 @@ impl Journal {
     /// # Errors
     /// When the folder exists, but the journal or the identity cannot be written.
     pub fn begin(run: &Path, experiment: &Experiment) -> Result<Journal, RecordError> {
-        let Some((folder, directory)) = Journal::folders(run)? else { return Journal::unavailable() };
+        let Some((folder, directory)) = Journal::folders(run)? else {
+            // So that nobody believes that there is nothing to restore if the run is killed.
+            let directory = Directory::open(run).map_err(RecordError::io("open", run))?;
+            let bond = Bond::new(host(), state_folder().unwrap_or_default());
+            bond.map_err(RecordError::io("name", run))?.write(&directory)?;
+            return Ok(Journal::unavailable(Some(directory)));
+        };
         let state = folder.path().parent().unwrap_or(folder.path()).to_path_buf();
         let bond = Bond::new(host(), state).map_err(RecordError::io("name", run))?;
         let mut begun = Journal::write_new(folder, &directory, Some(bond.identity.clone()), experiment)?;
@@ -336,12 +342,12 @@ impl Journal {
     pub fn begin_for_agent(folder: &Path, experiment: &Experiment) -> Result<Journal, RecordError> {
         match Journal::folders(folder)? {
             Some((journals, directory)) => Journal::write_new(journals, &directory, None, experiment),
-            None => Journal::unavailable(),
+            None => Ok(Journal::unavailable(None)),
         }
     }
 
-    fn unavailable() -> Result<Journal, RecordError> {
-        Ok(Journal(State::Unavailable(open_folder().err().unwrap_or_default())))
+    fn unavailable(run: Option<Directory>) -> Journal {
+        Journal(State::Unavailable(open_folder().err().unwrap_or_default(), run))
     }
 
     /// The folder of journals, and a run directory; none without a private folder.
@@ -398,7 +404,7 @@ impl Journal {
     pub fn header(&self) -> Option<&Header> {
         match &self.0 {
             State::Open(open) => Some(&open.header),
-            State::Unavailable(_) => None,
+            State::Unavailable(..) => None,
         }
     }
 
@@ -406,7 +412,7 @@ impl Journal {
     pub fn why_none(&self) -> Option<&str> {
         match &self.0 {
             State::Open(_) => None,
-            State::Unavailable(why) => Some(why),
+            State::Unavailable(why, _) => Some(why),
         }
     }
 
@@ -481,7 +487,11 @@ impl Journal {
                 open.directory.iter().for_each(Bond::remove);
                 open.folder.remove(&open.name).map_err(RecordError::io("remove", &open.path()))
             }
-            _ => Ok(()),
+            State::Unavailable(_, directory) => {
+                directory.iter().for_each(Bond::remove);
+                Ok(())
+            }
+            State::Open(_) => Ok(()),
         }
     }
 
@@ -491,7 +501,7 @@ impl Journal {
             State::Open(open) if open.header.execution.boot == boot() => JournalPlace::ThisBoot,
             State::Open(open) if open.header.host == host() => JournalPlace::EarlierBoot,
             State::Open(open) => JournalPlace::OtherHost(open.header.host.clone()),
-            State::Unavailable(_) => JournalPlace::ThisBoot,
+            State::Unavailable(..) => JournalPlace::ThisBoot,
         }
     }
 
@@ -546,7 +556,9 @@ impl Journal {
     fn open(&mut self, why_needed: &str) -> Result<&mut Open, RecordError> {
         match &mut self.0 {
             State::Open(open) => Ok(open),
-            State::Unavailable(why) => Err(RecordError::NoJournal { why: format!("{why} ({why_needed})") }),
+            State::Unavailable(why, _) => {
+                Err(RecordError::NoJournal { why: format!("{why} ({why_needed})") })
+            }
         }
     }
 }

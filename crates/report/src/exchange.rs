@@ -351,7 +351,8 @@ pub fn junit(document: &ResultDocument) -> String {
     }
     for goal in document.goal.iter().flat_map(|goal| &goal.goals) {
         let value = goal.value.filter(|value| value.is_finite());
-        let value = value.map_or("nothing completed".to_string(), |value| format!("value {value}"));
+        let of = goal.operation.as_ref().map_or(String::new(), |operation| format!(" of {operation}"));
+        let value = value.map_or("nothing completed".to_string(), |value| format!("value {value}{of}"));
         let is_complete = document
             .trials
             .iter()

@@ -349,3 +349,29 @@ fn planned_trials_that_did_not_run_are_named_and_decide_nothing() {
     let goal = result(&study).goal.unwrap();
     assert!(!goal.met && !goal.is_undecided());
 }
+
+#[test]
+fn a_goal_for_each_operation_names_the_worst_one() {
+    let mut study = single(&Simulated::closed_disk(8, 1.0, 0.0));
+    let plan = study.plan.as_mut().unwrap();
+    plan.experiment.goals = ["failed < 10%", "response.p50 < 1us", "throughput > 1/s", "read.failed < 10%"]
+        .map(|text| Goal::parse(text, &["read"]).unwrap())
+        .to_vec();
+    let of = |study: &model::Study| -> Vec<Option<String>> {
+        result(study).goal.unwrap().goals.into_iter().map(|line| line.operation).collect()
+    };
+    assert_eq!(of(&study), vec![None; 4]);
+    let record = &mut study.runs[0];
+    let others = record.intervals.iter().map(|interval| model::Interval {
+        operation: "write".into(),
+        failed: interval.completed / 2,
+        ..interval.clone()
+    });
+    let others: Vec<_> = others.collect();
+    record.intervals.extend(others);
+    record.run.operations.push("write".into());
+    let named = of(&study);
+    assert_eq!(named[0].as_deref(), Some("write"));
+    assert!(named[1].is_some());
+    assert_eq!(named[2..], [None, None]);
+}

@@ -1,9 +1,10 @@
 //! `plimsoll agent`: takes part in the runs of another machine.
 
+use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -13,6 +14,9 @@ use machines::address::{Address, Reach};
 use machines::agent::{Setup, serve};
 use machines::nats::{Claimed, Place, Waited, Waiter};
 use model::quantity;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use signal_hook::consts::SIGTERM;
 
 use crate::carry_out::Failure;
 use crate::exit::Exit;
@@ -121,11 +125,43 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     if let Some(place) = place {
         return wait(matches, &setup, &place);
     }
-    let left = serve(&setup, std::io::stdin(), output::Standard).map_err(Failure::failed)?;
+    let left = serve(&setup, Input::begin()?, output::Standard).map_err(Failure::failed)?;
     for text in &left {
         output::say(&format!("error: {text}"));
     }
     Ok(if left.is_empty() { Exit::Good } else { Exit::Failed })
+}
+
+/// What a coordinator sends on standard input. SIGTERM ends it as the end of the coordinator does, so that the agent removes what
+/// it made and undoes what it changed; a second one ends the program.
+struct Input(Arc<AtomicBool>);
+
+impl Input {
+    fn begin() -> Result<Input, Failure> {
+        let ends = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register_conditional_shutdown(SIGTERM, 128 + SIGTERM, Arc::clone(&ends))
+            .and_then(|_| signal_hook::flag::register(SIGTERM, Arc::clone(&ends)))
+            .map_err(|error| Failure::failed(format!("SIGTERM cannot be handled: {error}")))?;
+        Ok(Input(ends))
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let stdin = rustix::stdio::stdin();
+        let at_most = Timespec::try_from(LOOK_UP).ok();
+        loop {
+            if self.0.load(Ordering::Relaxed) {
+                return Ok(0);
+            }
+            let mut wanted = [PollFd::new(&stdin, PollFlags::IN)];
+            match rustix::event::poll(&mut wanted, at_most.as_ref()) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(rustix::io::read(stdin, into)?),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
 }
 
 /// Where to wait for coordinators; none for one that is connected already.

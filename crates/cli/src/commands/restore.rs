@@ -83,18 +83,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     if seen == 0 && !foreign {
         let unknown = directory.filter(|_| !is_found).and_then(|run| Some((run, record::elsewhere(run)?)));
         match unknown {
-            None if directory.is_some_and(|run| !is_found && is_unfinished(run)) => {
+            None => output::result("nothing to restore"),
+            Some((run, Elsewhere::NoDirectory)) => {
                 failed = true;
                 output::say(&format!(
-                    "error: {}: it is an unfinished run without a journal here: files that it made may be left, and are not known",
-                    directory.map(|run| run.display().to_string()).unwrap_or_default()
+                    "error: {} does not exist, and no unfinished run of this user began there\n  `plimsoll restore` without a directory restores all runs",
+                    run.display()
                 ));
             }
-            None => output::result("nothing to restore"),
-            Some((run, Elsewhere::NoDirectory)) => output::result(&format!(
-                "nothing to restore: {} does not exist, and no unfinished run of this user began there",
-                run.display()
-            )),
             Some((run, elsewhere)) => {
                 failed = true;
                 output::say(&format!("error: {}: {}", run.display(), where_it_is(&elsewhere)));
@@ -102,11 +98,6 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         }
     }
     Ok(if failed { Exit::Failed } else { Exit::Good })
-}
-
-/// Whether it is the directory of a run that did not end. One that ended has no journal any more.
-fn is_unfinished(run: &Path) -> bool {
-    record::read_plan(run).is_ok_and(|plan| plan.is_some_and(|plan| plan.enough.is_none()))
 }
 
 /// A journal that is locked, but not by its run.
@@ -128,6 +119,10 @@ fn where_it_is(elsewhere: &Elsewhere) -> String {
             state.display()
         ),
         Elsewhere::NoDirectory => "it does not exist".into(),
+        Elsewhere::NoJournal => {
+            "it is an unfinished run without a journal: files that it made may be left, and are not known"
+                .into()
+        }
     }
 }
 

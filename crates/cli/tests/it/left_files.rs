@@ -373,7 +373,6 @@ fn a_run_that_can_have_no_journal_says_so_and_restore_does_not_know_what_it_made
     set(0o755);
     let done = run(&place, &[&WRITES[..6], &["200ms", "--run-dir", "whole"]].concat());
     assert!(done.err.contains("chmod 700") && done.err.contains("the run has no journal"), "{}", done.err);
-    std::fs::remove_file(place.path("f.bin")).unwrap();
     kill(&place, WRITES, Moment::Measuring);
     set(0o700);
     let restored = restore(&place, &["killed"]);

@@ -278,7 +278,22 @@ on_loss = "divide"
 
 #[test]
 fn a_killed_coordinator_leaves_no_agent_and_no_file() {
-    let place = Place::new("machines-alone");
+    nothing_is_left_after("machines-alone", |run, _| run.kill().unwrap());
+}
+
+#[test]
+fn agents_that_are_terminated_leave_no_file() {
+    nothing_is_left_after("machines-terminated", |_, agents| {
+        for agent in agents {
+            let agent = rustix::process::Pid::from_raw(*agent as i32).unwrap();
+            rustix::process::kill_process(agent, rustix::process::Signal::TERM).unwrap();
+        }
+    });
+}
+
+/// Two agents make files for a load, and something ends them or their coordinator.
+fn nothing_is_left_after(name: &str, end: impl Fn(&mut std::process::Child, &[u32])) {
+    let place = Place::new(name);
     let mark = place.path("mark").display().to_string();
     let program = env!("CARGO_BIN_EXE_plimsoll");
     // Each machine has a file of its own under this name.
@@ -305,8 +320,9 @@ fn a_killed_coordinator_leaves_no_agent_and_no_file() {
     ];
     let mut run = command(&place, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_until("the load has not begun", || place.path("r/trials/001-baseline.r1/intervals.csv").exists());
-    assert_eq!(agents_with(&mark).len(), 2);
-    run.kill().unwrap();
+    let agents = agents_with(&mark);
+    assert_eq!(agents.len(), 2);
+    end(&mut run, &agents);
     run.wait().unwrap();
     wait_until("an agent still runs", || agents_with(&mark).is_empty());
     for name in ["gen1", "gen2"] {

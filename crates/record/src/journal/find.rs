@@ -56,6 +56,8 @@ pub enum Elsewhere {
     State(PathBuf),
     /// The directory does not exist.
     NoDirectory,
+    /// There is none: it could not be written, or was removed.
+    NoJournal,
 }
 
 /// Where the journal of a run directory may be, if [`Journal::of`] did not find it. None if the run is
@@ -72,9 +74,11 @@ pub fn elsewhere(run: &Path) -> Option<Elsewhere> {
         Ok(Some(bond)) if bond.host != host() => Some(Elsewhere::Host(bond.host)),
         // What this user cannot read may be a run.
         Ok(Some(_)) | Err(_) if user != rustix::process::geteuid().as_raw() => Some(Elsewhere::User(user)),
+        Ok(Some(bond)) if bond.state.as_os_str().is_empty() => Some(Elsewhere::NoJournal),
         Ok(Some(bond)) if state_folder().is_ok_and(|here| resolved(&here) != resolved(&bond.state)) => {
             Some(Elsewhere::State(bond.state))
         }
+        Ok(Some(_)) => Some(Elsewhere::NoJournal),
         _ => None,
     }
 }

@@ -183,7 +183,7 @@ fn an_unknown_step_and_a_foreign_header_are_errors_and_not_passed_over() {
 
 #[test]
 fn without_a_folder_nothing_may_be_changed() {
-    let mut journal = Journal(State::Unavailable("no home".into()));
+    let mut journal = Journal(State::Unavailable("no home".into(), None));
     let error = journal.pending("host.cpus", &1).unwrap_err().to_string();
     assert!(error.contains("no home") && error.contains("changes nothing"), "{error}");
     let made = Made { path: "/f".into(), device: 1, inode: 1, born_unix_ns: None, bytes: 1, keep: false };

@@ -79,7 +79,11 @@ pub(crate) fn not_met(goal: &GoalResult) -> String {
 /// Each goal and whether it was met.
 pub(crate) fn goals(document: &ResultDocument) -> Option<Table> {
     let goal = document.goal.as_ref()?;
-    let mut table = Table::new("", &["goal", "trial", ">value", ""]);
+    let is_of_several = goal.goals.iter().any(|line| line.operation.is_some());
+    let mut table = match is_of_several {
+        true => Table::new("", &["goal", "worst", "trial", ">value", ""]),
+        false => Table::new("", &["goal", "trial", ">value", ""]),
+    };
     for line in &goal.goals {
         let trial = document.trials.iter().find(|trial| trial.trial == line.trial);
         let quantity = goal_quantity(&line.goal, trial, &document.traits);
@@ -92,12 +96,12 @@ pub(crate) fn goals(document: &ResultDocument) -> Option<Table> {
             (false, true) => "undecided",
             (false, false) => "missed",
         };
-        table.row(vec![
-            Cell::words(line.goal.clone()),
-            Cell::words(line.trial.clone()),
-            value,
-            Cell::words(answer),
-        ]);
+        let mut cells = vec![Cell::words(line.goal.clone())];
+        if is_of_several {
+            cells.push(Cell::words(line.operation.clone().unwrap_or_default()));
+        }
+        cells.extend([Cell::words(line.trial.clone()), value, Cell::words(answer)]);
+        table.row(cells);
     }
     Some(table)
 }

@@ -123,6 +123,7 @@ fn undecided_conditions_are_not_counted_as_missed() {
         goal: "failed < 5%".into(),
         trial: "001-baseline.r1".into(),
         value: Some(0.0),
+        operation: None,
         met,
         is_bound: undecided,
         undecided,
