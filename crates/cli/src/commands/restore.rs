@@ -84,13 +84,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         let unknown = directory.filter(|_| !is_found).and_then(|run| Some((run, record::elsewhere(run)?)));
         match unknown {
             None => output::result("nothing to restore"),
-            Some((run, Elsewhere::NoDirectory)) => {
-                failed = true;
-                output::say(&format!(
-                    "error: {} does not exist, and no unfinished run of this user began there\n  `plimsoll restore` without a directory restores all runs",
-                    run.display()
-                ));
-            }
+            Some((run, Elsewhere::NoDirectory)) => output::result(&format!(
+                "nothing to restore: {} does not exist, and no unfinished run of this user began there",
+                run.display()
+            )),
             Some((run, elsewhere)) => {
                 failed = true;
                 output::say(&format!("error: {}: {}", run.display(), where_it_is(&elsewhere)));
