@@ -295,11 +295,11 @@ fn doubts(
                 "name another one to compare it",
             ));
         }
-        let unlike = |doubt: &Doubt| doubt.kind != DoubtKind::Replication;
+        let unlike = |doubt: &&Doubt| doubt.kind != DoubtKind::Replication;
         // Of a part of a run, nothing else was planned.
         let of_run = unfinished::of(side.study).filter(|_| document.unfinished.is_none());
         let of_run = of_run.iter().flat_map(doubt::unfinished);
-        let of_side = document.doubts.iter().cloned().filter(unlike).chain(of_run);
+        let of_side = document.doubts.iter().filter(unlike).cloned().chain(of_run);
         doubts.extend(of_side.map(|mut doubt| {
             doubt.text = format!("{}: {}", side.label, doubt.text);
             doubt
