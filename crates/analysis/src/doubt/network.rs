@@ -60,7 +60,7 @@ pub(super) fn doubts(measured: &Measured, found: &mut Vec<Doubt>) {
                 true => "no search found an entry: the times are those of searches for nothing".into(),
                 false => format!("{} of {} searches found no entry", words::whole(without), words::whole(searches)),
             },
-            "see that the base, the scope, the filter and the rights of the bind DN find what you mean (`ldapsearch`)",
+            "check that the base, the scope, the filter and the rights of the bind DN find what you mean (`ldapsearch`)",
         ));
     }
     let times: u64 = UNSOLICITED.iter().map(|name| sum(name)).sum();

@@ -174,7 +174,7 @@ impl TlsClient {
                     "TLS with {address} failed: the server did not answer the handshake within {}",
                     model::quantity::duration(patience.as_nanos() as u64)
                 ),
-                "see that the server is running, that this port speaks TLS, and that it takes more than one connection at a time",
+                "check that the server is running, that this port speaks TLS, and that it takes more than one connection at a time",
             ),
             io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe => {
                 LoadError::new(
