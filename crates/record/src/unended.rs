@@ -22,18 +22,7 @@ pub(crate) fn censor(record: &mut RunRecord) {
     let ended = sum(|row| row.completed.saturating_add(row.due.map_or(0, |due| due.censored)));
     let due = youngest(&own, sum(offered).saturating_sub(ended), offered, end_s);
     let sent = youngest(&own, sum(issued).saturating_sub(ended), issued, end_s);
-    let unsent = |operation: &str| {
-        let count = |of: &[Unended]| -> u64 {
-            of.iter().filter(|one| one.operation == operation).map(|one| one.count).sum()
-        };
-        count(&due).saturating_sub(count(&sent))
-    };
-    let counts = due.iter().fold(BTreeMap::new(), |mut counts: BTreeMap<String, u64>, one| {
-        *counts.entry(one.operation.clone()).or_default() += one.count;
-        counts
-    });
-    let unsent: BTreeMap<String, u64> =
-        counts.keys().map(|operation| (operation.clone(), unsent(operation))).collect();
+    let (counts, counts_sent) = (by_operation(&due), by_operation(&sent));
     for (at, unended) in [due, sent].into_iter().enumerate() {
         for Unended { operation, age_ns, count } in unended {
             if !counts.contains_key(&operation) {
@@ -50,7 +39,8 @@ pub(crate) fn censor(record: &mut RunRecord) {
         let last = record.intervals.iter_mut().rev().find(|row| row.operation == operation);
         if let Some(due) = last.and_then(|row| row.due.as_mut()) {
             due.censored = due.censored.saturating_add(count);
-            due.unsent = due.unsent.saturating_add(unsent[&operation]);
+            let sent = counts_sent.get(&operation).copied().unwrap_or(0);
+            due.unsent = due.unsent.saturating_add(count.saturating_sub(sent));
         }
     }
 }
@@ -62,6 +52,14 @@ struct Unended {
     /// The least time that they had.
     age_ns: u64,
     count: u64,
+}
+
+fn by_operation(unended: &[Unended]) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for one in unended {
+        *counts.entry(one.operation.clone()).or_default() += one.count;
+    }
+    counts
 }
 
 fn offered(row: &Interval) -> u64 {
